@@ -65,8 +65,8 @@ def test_what_is_nothing_of_the_kind(tmp_path: Path, text: str) -> None:
 
 def test_a_record_that_lacks_its_number(tmp_path: Path) -> None:
     """It is one, and keeps its column from being one of numbers."""
-    top = sniff(write(tmp_path / "a.csv", "Anna,#N/A\nBob,7\nEve,8\nCid,9\n")).top
+    top = sniff(write(tmp_path / "a.csv", "Anna,n.a.\nBob,7\nEve,8\nCid,9\n")).top
     assert top is not None
-    assert (top.records, top.texts, top.columns) == (1, ("Anna", "#N/A"), (1,))
+    assert (top.records, top.texts, top.columns) == (1, ("Anna", "n.a."), (1,))
     # What is in doubt anyway is said already.
     assert sniff(write(tmp_path / "b.csv", "Anna,<5\nBob,7\nEve,8\nCid,9\n")).top is None

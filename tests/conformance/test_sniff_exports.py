@@ -42,11 +42,11 @@ def test_a_first_record_that_lacks_its_number(engine_target: Target, tmp_path: P
 
 def test_a_first_record_that_lacks_its_numbers_in_a_table(engine_target: Target, tmp_path: Path) -> None:
     engine_target.execute("CREATE TABLE t (a varchar, b bigint, c date)")
-    text = "K-17,n/a,n/a\n" + "".join(f"K-2{n},7,2024-01-0{n}\n" for n in range(1, 10))
+    text = "K-17,n.a.,n.a.\n" + "".join(f"K-2{n},7,2024-01-0{n}\n" for n in range(1, 10))
     path = write(tmp_path / "a.csv", text)
     refused = load(engine_target, path, check=1)
-    assert "--null n/a reads it as NULL" in " ".join(refused.stderr.split())
-    load(engine_target, path, null="n/a")
+    assert "--null n.a. reads it as NULL" in " ".join(refused.stderr.split())
+    load(engine_target, path, null="n.a.")
     assert engine_target.rows("SELECT count(*), count(b), count(c) FROM t") == [(10, 9, 9)]
 
 

@@ -48,6 +48,9 @@ _NAME_BONUS = 1.25
 _EXPECTED_BONUS = 1.5
 _ENOUGH_SCORE = 0.15
 """Below this, a dialect with several fields is no more convincing than one without."""
+_OVERWHELMING = 4.0
+"""So many times as convincing as what the name says, a dialect is taken though it makes no sense of some records."""
+_REGULAR_ENOUGH = 0.8
 
 
 def choose_layout(
@@ -98,6 +101,7 @@ def choose_layout(
         named,
         expected_fields,
         has_header=given.header in ("yes", "match"),
+        has_delimiter=given.delimiter is not None,
         may_be_escapes=named_candidate is not None
         and Backslashes(data, named_candidate.layout.delimiter).may_be_escapes(nulls=named_candidate.has_nulls),
     )
@@ -344,7 +348,9 @@ def _trails(profile: Profile, delimiter: str, named: str | None, expected_fields
     if expected_fields == profile.fields - 1:
         # Or else nearly all records would be bad ones.
         return 2 * profile.last_empty > profile.records
-    if profile.last_empty != profile.records or expected_fields == profile.fields:
+    # Some programs end records so, and not the header.
+    shorter = sum(len(head) == profile.fields - 1 for head in profile.heads.values())
+    if profile.last_empty + shorter != profile.records or not profile.last_empty or expected_fields == profile.fields:
         return False
     return named == "tbl" or delimiter == "|" or profile.records > 1
 
@@ -373,17 +379,19 @@ def _between(
     expected_fields: int | None,
     *,
     has_header: bool,
+    has_delimiter: bool,
     may_be_escapes: bool,
 ) -> tuple[Candidate | None, str]:
     """The best one, if it may take the place of what the name says.
 
     Args:
         has_header: whether the user says that first records name the columns.
+        has_delimiter: whether the user says what divides fields.
         may_be_escapes: whether all backslashes may be those of COPY's text format.
     """
     best = ranked[0] if ranked else None
     if named is None:
-        if best is None or best.score < _ENOUGH_SCORE:
+        if best is None or (best.score < _ENOUGH_SCORE and not has_delimiter):
             return None, ""
         best = next(
             (other for other in ranked if _divides_heads_too(other, best) or _keeps_decimal_commas(other, best)), best
@@ -444,6 +452,8 @@ def _beats(other: Candidate, own: Candidate, expected_fields: int | None) -> boo
         return True
     if other.profile.fields != expected_fields and _heads_are_names(own, other):
         return False
+    if _is_overwhelming(other, own):
+        return True
     if other.profile.regularity < 0.9 or other.score < _ENOUGH_SCORE:
         return False
     if _keeps_decimal_commas(other, own):
@@ -459,6 +469,13 @@ def _beats(other: Candidate, own: Candidate, expected_fields: int | None) -> boo
         finer = other.profile.fields >= own.profile.fields + 2 and 0 < other.typed >= own.typed - 0.1
         return wanted or finer or other.layout.delimiter in NEVER_IN_TEXT or other.typed > own.typed + 0.1
     return own.profile.regularity < 1.0 and other.profile.regularity >= 0.95
+
+
+def _is_overwhelming(other: Candidate, own: Candidate) -> bool:
+    """Whether nearly all records make sense with another delimiter, and hardly one does with this one: decimal commas,
+    and commas of texts."""
+    regular = other.profile.regularity >= _REGULAR_ENOUGH
+    return regular and other.score > max(_ENOUGH_SCORE, _OVERWHELMING * own.score) and not own.healthy
 
 
 def _divides_heads_too(other: Candidate, own: Candidate) -> bool:
@@ -490,9 +507,13 @@ def _heads_are_names(own: Candidate, other: Candidate) -> bool:
         and own.profile.records > 2
         and own.profile.fields > 1 < other.profile.fields
         and bool(heads)
-        and all(field.kind == "text" and field.text == field.text.strip() != "" for head in heads for field in head)
+        and all(field.kind == "text" and _may_be_name(field.text) for head in heads for field in head)
         and all(len(head) == 1 for head in other.profile.heads.values())
     )
+
+
+def _may_be_name(text: str) -> bool:
+    return text == text.strip() != "" and not text[0].isdigit()
 
 
 def _typed_columns(candidate: Candidate) -> int:

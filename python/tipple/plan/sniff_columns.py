@@ -183,7 +183,8 @@ def _number_type(column: ColumnProfile, kinds: set[str], unbounded_numeric: bool
         return "numeric"
     if "decimal" not in kinds:
         return f"decimal({_DECIMAL_DIGITS},0)" if digits <= _DECIMAL_DIGITS else ""
-    if not fixed and digits <= _DOUBLE_DIGITS:
+    # Programs print a double by up to 17 digits, and by another number of them each time.
+    if not fixed and (digits <= _DOUBLE_DIGITS or not (column.inexact or "long_integer" in kinds)):
         return "double precision"
     if digits > _DECIMAL_DIGITS:
         return ""

@@ -31,6 +31,8 @@ __all__ = [
 
 _NAMES = frozenset({"text", "boolean_letter"})
 """Kinds of which a name in a header may be."""
+_WORDS = frozenset({"not_finite", "boolean"})
+"""Kinds of values that are words: one of them (`inf`, `true`) may be a name where names stand beside it."""
 _DATES = frozenset({"date", "local_date", "doubtful_date", "timestamp"})
 """Kinds of which a name in a header may be where numbers are below: a table with a column for each month."""
 _NAMES_TOO = frozenset({"na", "none", "nil", "unknown", "Unknown"})
@@ -39,6 +41,11 @@ _SODIUM = "Na"
 """Nobody writes so for NULL."""
 _PERIOD = re.compile(r"(19|20)\d\d ?[-/–] ?\d{1,4}")
 """A season, or a month: over numbers a name, as years are."""
+_YEAR = re.compile(r"(19|20)\d\d")
+_ANY_YEAR = re.compile(r"1[5-9]\d\d|2[01]\d\d")
+"""One of several that follow one another."""
+_FEWEST_YEARS = 3
+_YEAR_STEPS = (1, -1, 5, -5, 10, -10)
 _NUMBER_IN_TEXT = re.compile(r"\d+(?:\.\d+)?")
 _FEWEST_CLASSES = 3
 _MANY_CLASSES = 10
@@ -47,7 +54,7 @@ _HEADER_WORDS = """
 id key code no nr number num name first last title type kind status state city country region street address zip
 email mail phone url date day month year time timestamp at ts created updated amount price cost total sum qty
 quantity count value val rate unit currency category group class label description comment note notes text user
-username customer product item order lat lon latitude longitude flag active data source target size weight
+username customer product team player item order lat lon latitude longitude flag active data source target size weight
 height width score rank age gender sex color colour version language lang
 """
 _USUAL_WORDS = frozenset(_HEADER_WORDS.split())
@@ -55,6 +62,7 @@ _USUAL_WORDS = frozenset(_HEADER_WORDS.split())
 _NOT_IN_NAMES = frozenset("@=")
 _ROWS_BY_NAME = 100
 """Of so many values one may be a name of a column by chance."""
+_FEW_ROWS = 5
 _ROWS_BY_HEADER = 10
 """Of so many records one may be a header of a file that others were put behind."""
 _EMPTY_FIELDS = "the first record has empty fields"
@@ -77,6 +85,11 @@ def decide_header(profile: Profile, by_source: Sequence[Profile] = (), labels: S
         return _of_different_heads(profile, by_source)
     head = heads[0]
     texts = [field.text for field in head]
+    if len(head) + 1 == len(profile.columns):
+        # R names no column for the names of rows.
+        rest = decide_header(msgspec.structs.replace(profile, columns=profile.columns[1:]))
+        if rest.value == "yes":
+            return _header("yes", min(rest.confidence, 0.6), f"{rest.reason}, without a name for the first one")
     if len(head) != len(profile.columns):
         return _header("no", 0.5, "the first record has another number of fields than the others")
     if _are_places(head, profile.columns):
@@ -96,9 +109,11 @@ def decide_header(profile: Profile, by_source: Sequence[Profile] = (), labels: S
         missing = sum(not text.strip() or _is_null_word(text) for text in texts)
         balanced = 0 < missing <= sum(names[index] for index in narrow)
         unsure = balanced or (blank and narrow) or usual_narrow or against.endswith(_OR_A_NAME)
-        return _header("no", 0.6 if unsure else 0.95, against)
+        if _is_quoted_apart(head, profile):
+            return _header("yes", 0.6, "all fields of the first record are in quotes, and hardly any below it")
+        return _header("no", 0.6 if unsure or _may_name_most(texts, profile.columns) else 0.95, against)
     rows = sum(column.empty + column.quoted_empty + _values(column) for column in profile.columns[:1])
-    if years := [index for index, field in enumerate(head) if _is_year(field)]:
+    if years := _years(head):
         if _count_up_over_numbers(head, profile.columns, years):
             reason = f"{texts[years[0]]!r} and the fields beside it are years in a row, and below are none"
             return _header("yes", 0.9 if rows > 1 else 0.6, reason)
@@ -118,7 +133,7 @@ def decide_header(profile: Profile, by_source: Sequence[Profile] = (), labels: S
         doubtful = (
             any(not text.strip() for text in texts[1:])
             or (2 * unnamed > sum(names[index] for index in narrow) and not usual_narrow)
-            or any(field.kind in _DATES for field in head)
+            or any(field.kind in _DATES | _WORDS for field in head)
             or (begins_blank(head) and _has_gaps(profile.columns[0]))
         )
         confidence = 0.6 if rows < 2 or doubtful else 0.75 if rows < 3 else 0.9 if rows < 10 else 0.97
@@ -138,8 +153,11 @@ def decide_header(profile: Profile, by_source: Sequence[Profile] = (), labels: S
         reason = f"{usual[0]!r} is a usual name of a column, but texts of the first record occur again below"
         return _header("yes", 0.6, reason)
     if any(column.like_head for column in profile.columns):
-        # Of several files that begin with it, it may still be the header.
-        return _header("no", 0.8 if len(heads) == 1 else 0.6, "texts of the first record occur again below")
+        # Of several files that begin with it, it may still be the header, and so where one of its names is a value
+        # once among many: `English` among those of languages.
+        once = sum(column.like_head for column in profile.columns) == 1 and rows >= _FEW_ROWS
+        sure = len(heads) == 1 and not once
+        return _header("no", 0.8 if sure else 0.6, "texts of the first record occur again below")
     if len(heads) > 1 and rows:
         return _header("yes", 0.9, f"all {len(heads)} sampled files begin with it")
     if named:
@@ -232,7 +250,7 @@ def _apart(profile: Profile, by_source: Sequence[Profile]) -> list[str]:
 def _is_apart(head: Sequence[HeadField], columns: Sequence[ColumnProfile]) -> list[str]:
     """The texts of a first record that is one of texts only where values are below."""
     narrow = [index for index in _over_values(head, columns) if head[index].text.strip()]
-    if not narrow or _no_names(head, columns, narrow) or any(map(_is_year, head)):
+    if not narrow or _no_names(head, columns, narrow) or _years(head):
         return []
     return [head[index].text for index in narrow]
 
@@ -251,7 +269,8 @@ def _over_values(head: Sequence[HeadField], columns: Sequence[ColumnProfile]) ->
 
 
 def _has_gaps(column: ColumnProfile) -> bool:
-    return bool(column.empty or column.quoted_empty or column.null_words)
+    # Among texts a point or a hyphen is one of them.
+    return bool(column.empty or column.quoted_empty or (column.null_words and "text" not in column.kinds))
 
 
 def _over_values_and_again(head: Sequence[HeadField], columns: Sequence[ColumnProfile]) -> list[str]:
@@ -285,6 +304,22 @@ def _numbered_as_below(texts: Sequence[str], columns: Sequence[ColumnProfile]) -
         return "", False
     text, column = max(found, key=lambda it: it[1].numbered_like_head)
     return text, 2 * column.numbered_like_head > _values(column)
+
+
+def _may_name_most(texts: Sequence[str], columns: Sequence[ColumnProfile]) -> bool:
+    """Whether what is no header by its other fields looks like one: half of its texts are usual names, or two of them
+    stand there twice, or one beside a usual name, and none of them occurs again below."""
+    filled = [text.strip() for text in texts if text.strip()]
+    usual = sum(map(_is_usual_name, filled))
+    twice = len(filled) - len(set(filled)) > 1
+    half = 2 * usual >= len(filled) or (usual and len(filled) > len(set(filled)))
+    return (half or twice) and not any(column.like_head for column in columns)
+
+
+def _is_quoted_apart(head: Sequence[HeadField], profile: Profile) -> bool:
+    """Whether all fields of a first record are in quotes and at most one of each other record, as R writes a matrix."""
+    below = profile.quoted_fields - len(head) * len(profile.heads)
+    return len(head) > 2 and all(field.marked for field in head) and below <= profile.records - len(profile.heads)
 
 
 def _is_date_over_numbers(field: HeadField, column: ColumnProfile) -> bool:
@@ -347,13 +382,25 @@ def _are_places(head: Sequence[HeadField], columns: Sequence[ColumnProfile]) -> 
     )
 
 
-def _is_year(field: HeadField) -> bool:
-    return field.kind == "integer" and re.fullmatch(r"(19|20)\d\d", field.text.strip()) is not None
+def _years(head: Sequence[HeadField]) -> list[int]:
+    """Fields of a first record, by index, that may be years: of two centuries, or several that follow one another."""
+    texts = [field.text.strip() if field.kind == "integer" else "" for field in head]
+    numbers = [int(text) if _ANY_YEAR.fullmatch(text) else 0 for text in texts]
+    years = {index for index, text in enumerate(texts) if _YEAR.fullmatch(text)}
+    for step in _YEAR_STEPS:
+        begin = 0
+        for index in range(1, len(head) + 1):
+            if index < len(head) and numbers[index] == numbers[index - 1] + step and numbers[index - 1] > 0:
+                continue
+            if index - begin >= _FEWEST_YEARS:
+                years.update(range(begin, index))
+            begin = index
+    return sorted(years)
 
 
 def _holds_years(column: ColumnProfile) -> bool:
-    """Whether the values of a column are as long as years."""
-    return column.shortest == column.longest == 4
+    """Whether all values of a column may be years."""
+    return 0 < column.years == sum(column.kinds.values())
 
 
 def _count_up_over_numbers(head: Sequence[HeadField], columns: Sequence[ColumnProfile], years: Sequence[int]) -> bool:
@@ -369,7 +416,7 @@ def _count_up_over_numbers(head: Sequence[HeadField], columns: Sequence[ColumnPr
     steps = {int(later.text) - int(earlier.text) for earlier, later in pairwise(head[first : last + 1])}
     texts = [field.text for field in head]
     again = any(column.like_head for column in columns[:first]) or _numbered_as_below(texts[:first], columns)[0]
-    if steps not in ({1}, {-1}) or not any(_which_are_names(head[:first], columns)) or again:
+    if len(steps) != 1 or not steps <= set(_YEAR_STEPS) or not any(_which_are_names(head[:first], columns)) or again:
         return False
     below = [column for column in columns[first : last + 1] if column.kinds]
     others = [column for column in below if not _holds_years(column)]
@@ -413,8 +460,9 @@ def _no_names(head: Sequence[HeadField], columns: Sequence[ColumnProfile], narro
         narrow: the fields that stand over values that they are none of.
     """
     texts = [field.text.strip() for field in head]
-    for field, column in zip(head, columns, strict=False):
-        if field.kind not in _NAMES and not _is_year(field) and not _is_date_over_numbers(field, column):
+    others = {*_years(head), *_words_beside_names(head, columns, narrow)}
+    for index, (field, column) in enumerate(zip(head, columns, strict=False)):
+        if field.kind not in _NAMES and index not in others and not _is_date_over_numbers(field, column):
             return f"{field.text!r} in the first record is a value"
     # Sheets have columns without a name, and one may be called NA: a few are, beside more that are names for certain.
     # And they end in columns that hold nothing at all.
@@ -440,6 +488,20 @@ def _no_names(head: Sequence[HeadField], columns: Sequence[ColumnProfile], narro
     if not few and unnamed and not has_usual and not _are_classes(unnamed):
         return f"{unnamed[0]!r} in the first record is a value that is missing or marked{_OR_A_NAME}"
     return ""
+
+
+def _words_beside_names(
+    head: Sequence[HeadField], columns: Sequence[ColumnProfile], narrow: Sequence[int]
+) -> list[int]:
+    """Fields of a first record, by index, whose words would be values elsewhere, but are none as those below: no more
+    than there are names over values."""
+    words = [
+        index
+        for index, (field, column) in enumerate(zip(head, columns, strict=False))
+        if field.kind in _WORDS and field.text.strip().isalpha() and column.kinds and column.kinds.keys() <= NUMBERS
+        if field.kind not in column.kinds
+    ]
+    return words if len(words) <= len(narrow) else []
 
 
 def _values(column: ColumnProfile) -> int:

@@ -55,6 +55,7 @@ class ColumnProfile(msgspec.Struct, frozen=True, kw_only=True):
     letters: tuple[bool, bool]
     like_head: int
     numbered_like_head: int = 0
+    years: int = 0
     quoted_null_words: dict[str, int] = {}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -43,6 +44,7 @@ _KEEPS_WORDS = _TEXT_TYPES | {"opaque"}
 _WRONG_VALUE = frozenset({"22P02", "22003", "22007", "22008", "22P03"})
 """SQLSTATEs of a value that its column's type does not have."""
 
+_MOST_NAMES_SHOWN = 30
 _WITH_THOUSANDS = re.compile(r"\s*-?\d{1,3}(\.\d{3})+(,\d+)?\s*", re.ASCII)
 _WRONG_FIELDS = "22P04"
 """SQLSTATE of a record with another number of fields than there are columns."""
@@ -147,6 +149,8 @@ class Guess:
                 "--schema auto: the sources hold no whole record to see columns in",
                 hint="check the files, or give --schema FILE.sql",
             )
+        if head is not None and names is None and len(head) < fields:
+            raise self._short_header(head, fields)
         padded = [*(head or [])[:fields], *[""] * (fields - len(head or []))]
         column_names = clean_names(padded, self._system_columns)
         if names is not None:
@@ -170,6 +174,23 @@ class Guess:
         self._unbounded_numeric = unbounded_numeric
         self._definition = define_table(name, self.columns)
         return self._definition
+
+    def _short_header(self, head: Sequence[str], fields: int) -> UsageError:
+        """That of a header with fewer names than the records have fields: which ones they belong to, nobody knows."""
+        missing = [""] * (fields - len(head))
+
+        def option(texts: Sequence[str]) -> str:
+            return f"--header yes --columns {shlex.quote(','.join(map(str, clean_names(texts, self._system_columns))))}"
+
+        hint = (
+            f"name all of them: {option([*missing, *head])} where the first ones have no name, as R writes row names, "
+            f"or {option([*head, *missing])}"
+        )
+        if fields > _MOST_NAMES_SHOWN:
+            hint = "name all of them by --header yes --columns"
+        return UsageError(
+            f"--schema auto: the header has {len(head)} names, and the records have {fields} fields", hint=hint
+        )
 
     def settle(self, dialect: Dialect, header: bool, columns: Sequence[TableColumn], notes: list[str]) -> Dialect:
         """The final dialect, now that the columns are known; adds notes."""

@@ -51,9 +51,9 @@ pub enum Kind {
 }
 
 /// Texts that often stand for NULL, apart from the empty one.
-pub const NULL_WORDS: [&str; 19] = [
-    "\\N", "NULL", "Null", "null", "(null)", "<null>", "NA", "<NA>", "N/A", "n/a", "#N/A", "None", "none", "-", "--",
-    ".", "..", "?", "*",
+pub const NULL_WORDS: [&str; 18] = [
+    "\\N", "NULL", "Null", "null", "(null)", "<null>", "NA", "<NA>", "N/A", "n/a", "#N/A", "None", "none", "-", ".",
+    "..", "?", "*",
 ];
 /// Bytes of the longest of them.
 pub const LONGEST_NULL_WORD: usize = 6;
@@ -62,6 +62,12 @@ pub const LONGEST_NULL_WORD: usize = 6;
 const FRACTION_DIGITS: usize = 6;
 /// Digits of the longest number that every engine has an exact type for.
 const MAX_DIGITS: usize = 38;
+
+/// Whether an integer may be a year, from 1500 to 2199.
+#[must_use]
+pub fn may_be_year(text: &[u8]) -> bool {
+    matches!(text.trim_ascii(), [b'1', b'5'..=b'9', _, _] | [b'2', b'0' | b'1', _, _])
+}
 
 /// The kind of a text.
 #[must_use]

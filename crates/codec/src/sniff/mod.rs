@@ -116,6 +116,8 @@ pub struct ColumnProfile {
     pub scale_max: usize,
     /// Digits before the point; of integers too.
     pub whole_digits: usize,
+    /// Integers that may be years, from 1500 to 2199.
+    pub years: usize,
     /// Numbers that a double would change.
     pub inexact: usize,
     /// Of local dates: those whose first part can be no month.
@@ -368,6 +370,7 @@ impl<'a> Columns<'a> {
         if matches!(kind, Kind::Decimal | Kind::Integer | Kind::LongInteger | Kind::Float) {
             column.inexact += usize::from(!guessed::double_keeps(text));
         }
+        column.years += usize::from(kind == Kind::Integer && kind::may_be_year(text));
         match kind {
             Kind::Decimal | Kind::Integer | Kind::LongInteger => {
                 let (scale, whole) = kind::decimal_digits(text);
