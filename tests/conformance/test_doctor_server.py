@@ -12,9 +12,12 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from command import start_tipple
 from conformance.test_doctor import find, findings
+from faults.oracle import wait_for
+from loading import load_words
 from servers.postgres import PostgresServer
-from targets import PostgresTarget
+from targets import PostgresTarget, write
 from tipple.engines.postgresql import doctor
 
 
@@ -52,6 +55,26 @@ def test_standbys(fresh_server: Callable[..., PostgresServer]) -> None:
         assert (standby["level"], standby["found"]) == ("note", "near")
         waited = find(found, "synchronous_standby_names")
         assert (waited["level"], waited["found"]) == ("slow", "far_away")
+
+
+def test_a_load_waits_for_a_standby_that_is_away(fresh_server: Callable[..., PostgresServer], tmp_path: Path) -> None:
+    server = fresh_server()
+    with closing(PostgresTarget(server)) as target:
+        target.execute("CREATE TABLE t (a integer)")
+        server.execute("ALTER SYSTEM SET synchronous_standby_names = 'far_away'")
+        server.execute("SELECT pg_reload_conf()")
+        assert wait_for(lambda: server.rows("SHOW synchronous_standby_names") == [("far_away",)])
+        waited = find(findings(target), "synchronous_standby_names")
+        assert (waited["level"], waited["found"]) == ("broken", "far_away, and no standby is connected")
+        words = load_words(target.url, (write(tmp_path / "t.csv", "1\n"),), "t", {"progress": "plain"})
+        command = start_tipple(*words)
+        said = "tipple: warning: waiting for a standby of synchronous_standby_names to confirm a COMMIT"
+        assert wait_for(lambda: said in command.stderr_so_far(), 60), command.stderr_so_far()
+        server.execute("ALTER SYSTEM RESET synchronous_standby_names")
+        server.execute("SELECT pg_reload_conf()")
+        run = command.wait(60)
+        assert run.exit_code == 0, str(run)
+        assert target.count("t") == 1
 
 
 def test_another_encoding(server_of: Callable[[int], PostgresServer]) -> None:

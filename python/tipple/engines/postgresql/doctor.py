@@ -221,12 +221,21 @@ def _replication(connection: Connection) -> Iterator[Finding]:
             effect="all WAL of the load goes to them too; until they have it, the server keeps it",
             remedy="none, if they must have the rows",
         )
-    found = setting(connection, "synchronous_standby_names")
-    if found["synchronous_standby_names"]:
+    found = setting(connection, "synchronous_standby_names", "synchronous_commit")
+    names, waits = found["synchronous_standby_names"], found["synchronous_commit"] not in ("off", "local")
+    if names and waits and not standbys:
+        yield Finding(
+            level="broken",
+            subject="synchronous_standby_names",
+            found=f"{names}, and no standby is connected",
+            effect="the first COMMIT of a load waits for one without end",
+            remedy="start the standby, or ALTER SYSTEM SET synchronous_standby_names = ''; SELECT pg_reload_conf();",
+        )
+    elif names:
         yield Finding(
             level="slow",
             subject="synchronous_standby_names",
-            found=found["synchronous_standby_names"],
+            found=names,
             effect="the publishing commit waits for the standby to have all WAL of the load",
             remedy="none, if the standby must not lose anything",
         )

@@ -281,10 +281,13 @@ class _Decision:
     def _require_way(self, leaf: Staged) -> None:
         """Refuses to make a new partition of rows that must come through the table: without it, that takes none."""
         if self.detour is not None and leaf.name in self.filled:
+            hint = "run the command again with --restart: it goes by the partitions that are there then"
+            if self.task.partition_by is not None:
+                hint = f"make the partition {leaf.place.bound}, and run the command again with --restart and without "
+                hint += "--partition-by"
             raise TippleError(
                 f"the table {self.task.table} was changed while it was loaded: {self.detour}",
-                hint=f"nothing was published; make the partition {leaf.place.bound}, and run the command again with "
-                "--restart and without --partition-by",
+                hint=f"nothing was published; {hint}",
             )
 
     def _append_action(self, leaf: Staged, real: Partition) -> Action:

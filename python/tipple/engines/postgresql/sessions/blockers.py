@@ -21,15 +21,17 @@ PASSING_SECONDS = 2
 _FACTS = "h.pid, a.usename, a.application_name, a.state, extract(epoch FROM clock_timestamp() - a.xact_start)::float8"
 OF_SESSIONS = f"""
 SELECT asked.pid, pg_postmaster_start_time()::text, w.pid IS NULL, w.state,
-       extract(epoch FROM clock_timestamp() - w.state_change)::float8, {_FACTS}
+       extract(epoch FROM clock_timestamp() - w.state_change)::float8, w.wait_event, {_FACTS}
 FROM unnest(ARRAY[%s]) AS asked (pid)
 LEFT JOIN pg_stat_activity w ON w.pid = asked.pid
 LEFT JOIN LATERAL (SELECT DISTINCT pid FROM unnest(pg_blocking_pids(w.pid)) AS pid) h ON true
 LEFT JOIN pg_stat_activity a ON a.pid = h.pid
 ORDER BY asked.pid, h.pid
 """
-"""Sessions by number: when their server was started, whether it lacks them, their state, for how many seconds, and
-those that they wait for."""
+"""Sessions by number: when their server was started, whether it lacks them, their state, for how many seconds, what
+they wait for, and those that hold it."""
+_OF_STANDBYS = "SyncRep"
+"""What a session waits for whose COMMIT a standby has to confirm (src/backend/utils/activity/wait_event_names.txt)."""
 _OF_TABLE = f"""
 SELECT {_FACTS}
 FROM (SELECT DISTINCT coalesce(pid, 0) AS pid FROM pg_locks
@@ -51,6 +53,7 @@ class Blockers:
         """`warn` says something to the user at once."""
         self.warn = warn
         self._said: set[int] = set()
+        self._has_said_standbys = False
 
     def say(self, found: Sequence[Sequence[Any]]) -> None:
         """Takes rows of `_FACTS`."""
@@ -66,6 +69,17 @@ class Blockers:
             remedy = f"; SELECT pg_terminate_backend({pid}) would end it" if role else ""
             shown = ", ".join(fact for fact in facts if fact)
             self.warn(f"waiting for a lock that session {pid} holds ({shown}{since}){remedy}")
+
+    def say_of_event(self, event: str | None) -> None:
+        """Takes what a session waits for: a standby that is away is waited for without end."""
+        if event != _OF_STANDBYS or self._has_said_standbys:
+            return
+        self._has_said_standbys = True
+        self.warn(
+            "waiting for a standby of synchronous_standby_names to confirm a COMMIT: without end, unless one is "
+            "connected (pg_stat_replication); ALTER SYSTEM SET synchronous_standby_names = '' and SELECT "
+            "pg_reload_conf() would end it"
+        )
 
     def say_of_table(self, connection: psycopg.Connection[Any], table: str, waited_seconds: float) -> None:
         """Says who has locks on a table or its partitions, and had them before the load waited.

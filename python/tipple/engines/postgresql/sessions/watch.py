@@ -131,7 +131,7 @@ class Watch:
             return [] if ":  " in str(error) else None
 
     def _look_at(self, found: Sequence[tuple[Any, ...]], waiting: dict[int, psycopg.Connection[Any]]) -> None:
-        for pid, started_at, is_lacking, state, seconds, *holder in found:
+        for pid, started_at, is_lacking, state, seconds, event, *holder in found:
             if started_at != self._started_at:
                 # Another server, which knows nothing of them.
                 return
@@ -141,8 +141,10 @@ class Watch:
                     f"the server knows nothing of what session {pid} is asked: its connection is given up"
                 )
                 _sever(waiting[pid])
-            elif holder[0] not in waiting:
-                self._blockers.say([holder])
+            else:
+                self._blockers.say_of_event(event)
+                if holder[0] not in waiting:
+                    self._blockers.say([holder])
 
 
 def _another(target: Target, like: psycopg.Connection[Any], seconds: int) -> psycopg.Connection[Any]:
