@@ -22,8 +22,13 @@ INCIDENTS = "".join(f"20180{i}|A, B {i}|Riscos{', Queda' * (i % 4)} / Via {i}|{3
         # Years of any century, over numbers of any length.
         ("Life expectancy,1800,1801,1802\nNorway,37.9,36.3,37.2\nPeru,35.7,35.7,35.7\n", "yes", True),
         ("country,1991,1992,1993\nNorway,4242,4312,4407\nPeru,6217,6259,6301\n", "yes", True),
-        ("geo,1820,1830,1840\nNorway,4242,4312,4407\nPeru,6217,6259,6301\n", "yes", True),
+        ("country,1820,1830,1840\nNorway,4242,4312,4407\nPeru,6217,6259,6301\n", "yes", True),
         (",1820,1830,1840\nNorway,4242,4312,4407\nPeru,6217,6259,6301\n", "no", False),
+        # Prices, ports, grams and metrics.
+        ("chair,1990,2000\ntable,4990,5000\nlamp,7900,8000\n", "no", False),
+        ("web,2000,2001,2002\ndb,5432,5433,5434\nmq,5672,5673,5674\n", "no", False),
+        ("apple,1500,1510,1520\npear,900,910,920\nplum,800,810,830\n", "no", False),
+        ("height,2010\nweight,7500\nwidth,1400\ndepth,1234\n", "no", False),
         ("Norway,1891,1892,1893\nPeru,1895,1896,1897\nChad,1901,1902,1903\n", "no", True),
         ("widget,1000,1001,1002\ngadget,2004,2005,2006\nother,3,4,5\n", "no", True),
         # One of its names is a value as well.
@@ -67,6 +72,8 @@ def test_records_that_end_with_a_delimiter_below_a_header_that_does_not(tmp_path
         write(tmp_path / "a.csv", "id,day,amount\n" + "".join(f"{i},2024-01-0{i},5,\n" for i in range(1, 9)))
     )
     assert (sniffed.dialect.trailing_delimiter, sniffed.header.value, sniffed.profile.fields) == (True, "yes", 3)
+    # R writes row names without a name, and may write nothing for a column of which all is missing.
+    assert decision(sniffed, "trailing-delimiter").confidence < LOW_CONFIDENCE
 
 
 @pytest.mark.parametrize(

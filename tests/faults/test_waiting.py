@@ -136,6 +136,18 @@ def test_a_library_logs_what_is_displayed_nowhere(
     assert {record.name for record in caplog.records} == {"tipple"}
 
 
+def test_a_job_file_in_a_library_logs_which_table_waits(
+    target: PostgresTarget, file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    job = write(file.parent / "job.toml", f"[tables.t]\ninto = '{target.url}'\nsources = '{file}'\nmode = 'replace'\n")
+    with holding(target, "ACCESS EXCLUSIVE") as holder, ThreadPoolExecutor() as other:
+        run = other.submit(tipple.run, job, progress=lambda snapshot: None)
+        said = f"t: waiting for a lock that session {holder.info.backend_pid} holds"
+        assert wait_for(lambda: any(said in record.getMessage() for record in caplog.records), 30)
+        holder.rollback()
+        assert run.result().exit_status == 0
+
+
 @pytest.mark.parametrize("verb", ["jobs", "doctor"])
 def test_verbs_without_a_display_say_whom_they_wait_for(target: PostgresTarget, file: Path, verb: str) -> None:
     load(target, file, mode="replace")

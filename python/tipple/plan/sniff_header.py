@@ -114,15 +114,17 @@ def decide_header(profile: Profile, by_source: Sequence[Profile] = (), labels: S
         return _header("no", 0.6 if unsure or _may_name_most(texts, profile.columns) else 0.95, against)
     rows = sum(column.empty + column.quoted_empty + _values(column) for column in profile.columns[:1])
     if years := _years(head):
-        if _count_up_over_numbers(head, profile.columns, years):
+        others = [text for index, text in enumerate(texts) if index not in years]
+        beside_usual = bool(others) and all(map(_is_usual_name, others))
+        if _count_up_over_numbers(head, profile.columns, years, beside_usual=beside_usual):
             reason = f"{texts[years[0]]!r} and the fields beside it are years in a row, and below are none"
             return _header("yes", 0.9 if rows > 1 else 0.6, reason)
         # Over years it is one of them; over other numbers it may be the name of a column.
         over_years = all(_holds_years(profile.columns[index]) for index in years)
-        others = [text for index, text in enumerate(texts) if index not in years]
-        if not over_years and others and all(map(_is_usual_name, others)):
+        as_long = all(_is_as_long_as_years(profile.columns[index]) for index in years)
+        if not as_long and beside_usual:
             return _header("yes", 0.8, f"{others[0]!r} is a usual name of a column, and years stand beside it")
-        if over_years or not narrow:
+        if as_long or not narrow:
             confidence = 0.95 if over_years and not narrow else 0.55
             return _header("no", confidence, f"{texts[years[0]]!r} in the first record is a value, or a year as a name")
     if blank and narrow:
@@ -403,12 +405,19 @@ def _holds_years(column: ColumnProfile) -> bool:
     return 0 < column.years == sum(column.kinds.values())
 
 
-def _count_up_over_numbers(head: Sequence[HeadField], columns: Sequence[ColumnProfile], years: Sequence[int]) -> bool:
+def _is_as_long_as_years(column: ColumnProfile) -> bool:
+    return column.kinds.keys() <= {"integer"} and column.shortest == column.longest == 4
+
+
+def _count_up_over_numbers(
+    head: Sequence[HeadField], columns: Sequence[ColumnProfile], years: Sequence[int], *, beside_usual: bool
+) -> bool:
     """Whether years name columns of other values, as in tables with a column for each year: they follow one another,
     behind texts that do not occur again, three of them at least, or all fields but the texts.
 
     Args:
         years: which fields of the first record may be years.
+        beside_usual: whether all others are usual names: prices and ports are numbers of four digits too.
     """
     first, last = years[0], years[-1]
     if list(years) != list(range(first, last + 1)) or first == 0:
@@ -416,10 +425,16 @@ def _count_up_over_numbers(head: Sequence[HeadField], columns: Sequence[ColumnPr
     steps = {int(later.text) - int(earlier.text) for earlier, later in pairwise(head[first : last + 1])}
     texts = [field.text for field in head]
     again = any(column.like_head for column in columns[:first]) or _numbered_as_below(texts[:first], columns)[0]
-    if len(steps) != 1 or not steps <= set(_YEAR_STEPS) or not any(_which_are_names(head[:first], columns)) or again:
+    if (
+        len(steps) != 1
+        or not steps <= set(_YEAR_STEPS if beside_usual else _YEAR_STEPS[:2])
+        or not any(_which_are_names(head[:first], columns))
+        or again
+    ):
         return False
     below = [column for column in columns[first : last + 1] if column.kinds]
-    others = [column for column in below if not _holds_years(column)]
+    of_years = _holds_years if beside_usual else _is_as_long_as_years
+    others = [column for column in below if not of_years(column)]
     if len(years) > 2:
         return 2 * len(others) > len(below)
     numbers = all(column.kinds.keys() <= NUMBERS for column in below)

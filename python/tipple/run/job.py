@@ -21,7 +21,7 @@ from tipple.errors import ConnectionFailed, Interrupted, JobFailed, TippleError,
 from tipple.plan.url import Target, parse_table_name
 from tipple.report.job import JobReport, TableOutcome, TableStatus
 from tipple.report.model import REST_PHASE, LoadReport, mb_per_second
-from tipple.report.progress import Progress, ProgressForm, open_progress
+from tipple.report.progress import Progress, ProgressForm, log_warning, open_progress
 from tipple.run.arguments import checked
 from tipple.run.interrupt import interruptible
 from tipple.run.jobfile import JobFile, TableEntry, read_job_file, refuse_shared_tables
@@ -219,8 +219,11 @@ class _TableRun(Part):
             self.job.ended(self)
 
     def warn(self, text: str) -> None:
-        if not callable(self.job.display):
-            self.job.display.warn(f"{self.entry.name}: {text}")
+        text = f"{self.entry.name}: {text}"
+        if callable(self.job.display):
+            log_warning(text)
+        else:
+            self.job.display.warn(text)
 
     def followers(self, request_key: bytes) -> Sequence[bytes]:
         self.request_key = request_key
