@@ -444,8 +444,11 @@ def test_moments_and_nulls_of_a_single_column(tmp_path: Path, name: str, null: s
 
 
 def test_a_word_for_null_that_is_a_text_elsewhere(tmp_path: Path) -> None:
-    for iso, confidence, said in (("NA", 0.6, "stands among texts too, in 1 column"), ("GB", 0.85, "in 1 column of")):
-        sniffed = sniff(write(tmp_path / "a.csv", f"id,iso,n\n1,{iso},2\n2,DE,NA\n3,FR,5\n"))
+    among_texts = "stands among texts too, in 1 column, and becomes NULL there, where --force-not-null keeps it"
+    for text, other, confidence, said in (
+        ("NA", "Chad", 0.6, among_texts), ("GB", "Chad", 0.85, "in 1 column of"), ("NA", "FR", 0.85, "in 1 column of"),
+    ):  # fmt: skip
+        sniffed = sniff(write(tmp_path / "a.csv", f"id,x,n\n1,{text},2\n2,DE,NA\n3,{other},5\n"))
         null = next(decision for decision in sniffed.decisions if decision.option == "null")
         assert (null.value, null.confidence) == ("NA", confidence)
         assert said in null.reason

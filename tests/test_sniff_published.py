@@ -41,6 +41,8 @@ INCIDENTS = "".join(f"20180{i}|A, B {i}|Riscos{', Queda' * (i % 4)} / Via {i}|{3
         # R's matrices.
         ('"","1","2","3"\n"1",50,19,26\n"2",16,40,34\n"3",12,35,65\n', "yes", False),
         ('"1","2","3"\n"4","5","6"\n"7","8","9"\n', "no", True),
+        ('"1","2","3"\n4,5,6\n7,8,9\n', "no", True),
+        ('"","",""\nx,7,y\nz,8,\n', "no", True),
         # Names that are words of values.
         (f"year,inf,gdp,pop\n{NUMBERS}", "yes", False),
         (f"true,false,a,b\n{NUMBERS}", "yes", False),
@@ -68,12 +70,13 @@ def test_what_the_name_says_is_not_what_divides(tmp_path: Path, text: str, delim
 
 
 def test_records_that_end_with_a_delimiter_below_a_header_that_does_not(tmp_path: Path) -> None:
-    sniffed = sniff(
-        write(tmp_path / "a.csv", "id,day,amount\n" + "".join(f"{i},2024-01-0{i},5,\n" for i in range(1, 9)))
-    )
-    assert (sniffed.dialect.trailing_delimiter, sniffed.header.value, sniffed.profile.fields) == (True, "yes", 3)
-    # R writes row names without a name, and may write nothing for a column of which all is missing.
-    assert decision(sniffed, "trailing-delimiter").confidence < LOW_CONFIDENCE
+    """R writes such files too, of row names without a name and a column of which all is missing."""
+    target = DuckdbTarget(tmp_path / "x.duckdb")
+    path = write(tmp_path / "a.csv", "id,day,amount\n" + "".join(f"{i},2024-01-0{i},5,\n" for i in range(1, 9)))
+    refused = load_here(target, path, schema="auto", check=2)
+    assert "or --trailing-delimiter yes where all records end with a delimiter" in " ".join(refused.stderr.split())
+    load_here(target, path, schema="auto", trailing_delimiter="yes")
+    assert target.rows("SELECT count(id), min(amount) FROM t") == [(8, 5)]
 
 
 @pytest.mark.parametrize(
@@ -89,6 +92,13 @@ def test_records_that_end_with_a_delimiter_below_a_header_that_does_not(tmp_path
 def test_numbers(tmp_path: Path, values: list[str], type_text: str) -> None:
     text = "id,x\n" + "".join(f"{i},{value}\n" for i, value in enumerate(values))
     assert types(sniff(write(tmp_path / "a.csv", text)), unbounded_numeric=False)[1] == type_text
+
+
+def test_a_title_above_a_table(tmp_path: Path) -> None:
+    """It names no column."""
+    path = write(tmp_path / "a.csv", "Report\n1,2\n3,4\n")
+    refused = load_here(DuckdbTarget(tmp_path / "x.duckdb"), path, schema="auto", check=1)
+    assert "--skip-lines leaves such lines out" in " ".join(refused.stderr.split())
 
 
 @pytest.mark.parametrize("options", [{}, {"header": "yes"}, {"header": "match"}], ids=["sniffed", "yes", "match"])

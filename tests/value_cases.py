@@ -209,7 +209,9 @@ DAYS = picked(
     2001-02 2001 2001-001 2001-033 2001-02-003 01/02/2003 1/2/3 01-02-03 99-01-01 999-01-01 0999-01-01
     2001/02/03 2001.02.03 2001/2/3 2001.2.3 2001/02-03 2001/02/30 20010203/1/1 99999/1/1 2001/02/03/04 2001.02
     2001/02/03BC 02001/02/03 0000/01/01 2001-Feb-03 Feb-03-2001 epoch EPOCH infinity -infinity +infinity Infinity
-    INFINITY inf -inf now today tomorrow yesterday allballs J2451545 2001-02-03x x - -- 2001-02-03- -2001-02-03
+    INFINITY inf -inf now today tomorrow yesterday allballs J2451545 2001-02-03x x - -- n/a N/A #N/A unknown TBD (none)
+    <na> Nowhere toda y epochs jan monday noon zulu utc bc am t z d america/new_york foo/bar a,b . .. ? * é
+    2001-02-03- -2001-02-03
     +2001-02-03 2001-02-03BC 2001-02-03bc 2001-02-03AD 2001-02-03Z 2001-02-03+02 2001-02-03T 4714-11-24BC
     4714-11-23BC 4713-01-01BC 0000-01-01BC 0001-02-29BC 0005-02-29BC ２００１-01-01
     """,

@@ -158,6 +158,7 @@ def test_ctrl_c_is_the_same_error_in_every_phase(engine_target: Target, tmp_path
     [
         ({"ledger": False}, "run the same command again: without a ledger it loads from the beginning"),
         ({"restart": True}, "run the same command without --restart to go on where the ledger has rows"),
+        ({"atomic": False, "ledger": False}, "delete what is stored, and run the same command again"),
     ],
 )
 def test_ctrl_c_where_the_same_command_does_not_go_on(

@@ -115,6 +115,15 @@ def test_names_by_option(engine_target: Target, tmp_path: Path) -> None:
     assert "--columns" in run.stderr
 
 
+def test_a_code_that_means_null_elsewhere(engine_target: Target, tmp_path: Path) -> None:
+    """Namibia."""
+    text = "iso2,year,n\nAD,1989,NA\nAE,1990,5\nNA,1991,7\nNA,1992,NA\nZW,1993,3\n"
+    run = load_text(engine_target, tmp_path / "in.csv", text, schema="auto")
+    rows = engine_target.rows("SELECT iso2, n FROM t ORDER BY year")
+    assert rows == [("AD", None), ("AE", 5), ("NA", 7), ("NA", None), ("ZW", 3)]
+    assert "not sure" not in str(run.summary)
+
+
 def test_with_a_format_as_told(engine_target: Target, tmp_path: Path) -> None:
     """Only the columns are guessed then: the format has COPY's defaults."""
     load_text(engine_target, tmp_path / "in.csv", "id,x\n1,a;b\n2,NA\n3,c\n", schema="auto", format="csv")

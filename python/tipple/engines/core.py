@@ -236,8 +236,9 @@ def core_error(error: Exception) -> TippleError:
     message = facts.get("message", "")
     match kind:
         case "near_record":
+            said = f"{message} ({facts['detail']})" if facts.get("detail") else message
             return TippleError(
-                f"the server refused (storing rows, SQLSTATE {facts['sqlstate']}): {ServerError.of_facts(facts).text} "
+                f"the server refused (storing rows, SQLSTATE {facts['sqlstate']}): {said} "
                 f"(near record {facts['record_number']:,} of {facts['file']})",
                 hint=f"the record is not to blame: {server_errors.hint(ServerError.of_facts(facts)) or _MEND}",
                 detail=facts,

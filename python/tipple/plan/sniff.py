@@ -50,7 +50,7 @@ _ENOUGH_SCORE = 0.15
 """Below this, a dialect with several fields is no more convincing than one without."""
 _OVERWHELMING = 4.0
 """So many times as convincing as what the name says, a dialect is taken though it makes no sense of some records."""
-_REGULAR_ENOUGH = 0.8
+_REGULAR_ENOUGH = 0.75
 
 
 def choose_layout(
@@ -348,9 +348,7 @@ def _trails(profile: Profile, delimiter: str, named: str | None, expected_fields
     if expected_fields == profile.fields - 1:
         # Or else nearly all records would be bad ones.
         return 2 * profile.last_empty > profile.records
-    # Some programs end records so, and not the header.
-    shorter = sum(len(head) == profile.fields - 1 for head in profile.heads.values())
-    if profile.last_empty + shorter != profile.records or not profile.last_empty or expected_fields == profile.fields:
+    if profile.last_empty != profile.records or expected_fields == profile.fields:
         return False
     return named == "tbl" or delimiter == "|" or profile.records > 1
 

@@ -26,6 +26,7 @@ __all__ = [
     "define_table",
     "describe_dates",
     "guessed_kind",
+    "is_code_among_codes",
     "wider_type",
 ]
 
@@ -47,8 +48,22 @@ class SniffedColumn(msgspec.Struct, frozen=True, kw_only=True):
 # ---- NULL --------------------------------------------------------------------------------------------------
 
 
-def decide_null(profile: Profile, format: str, *, tabs: bool = False) -> tuple[Decision, list[int]]:
-    """The text that means NULL, and the columns that say so: those that hold nothing else but values of a type."""
+def is_code_among_codes(word: str, column: ColumnProfile) -> bool:
+    """Whether a word for NULL is as long as all texts of a column, as `NA` is among the codes of countries: Namibia."""
+    return word.isalpha() and column.kinds.keys() == {"text"} and column.shortest == column.longest == len(word)
+
+
+def decide_null(
+    profile: Profile, format: str, *, tabs: bool = False, keeps_texts: bool = False
+) -> tuple[Decision, list[int]]:
+    """The text that means NULL, and the columns that say so: those that hold nothing else but values of a type.
+
+    Args:
+        profile: of the whole sample.
+        format: `csv`, `text` or `tbl`.
+        tabs: whether tabs divide fields.
+        keeps_texts: whether the user says in which columns it is a text.
+    """
     usual = "\\N" if format == "text" else ""
     if format == "text" and any(column.null_words.get("\\N") for column in profile.columns):
         return Decision(option="null", value=usual, confidence=0.98, reason="\\N is there"), []
@@ -81,10 +96,14 @@ def decide_null(profile: Profile, format: str, *, tabs: bool = False) -> tuple[D
     reason = f"{word!r} is all that is no value in {count} column{'s' if count > 1 else ''} of a type"
     if word and any(column.empty for column in profile.columns):
         reason += "; empty fields of other columns are then empty texts"
-    # As the code of Namibia among the codes of countries.
-    texts = sum(bool(word and column.null_words.get(word) and "text" in column.kinds) for column in profile.columns)
+    texts = sum(
+        "text" in column.kinds and not is_code_among_codes(word, column)
+        for column in profile.columns
+        if word and column.null_words.get(word) and not keeps_texts
+    )
     if texts:
         reason += f"; it stands among texts too, in {texts} column{'s' if texts > 1 else ''}, and becomes NULL there"
+        reason += ", where --force-not-null keeps it"
     return (
         Decision(
             option="null",

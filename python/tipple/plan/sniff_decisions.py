@@ -123,12 +123,8 @@ def decide_layout(
     if quote is not None and given.quote is None:
         decisions.append(quote)
     if layout.trailing:
-        reason, sure = "all sampled records end with a delimiter", 0.85
-        if chosen.profile.regularity < 1.0:
-            # R writes no name for the names of rows, and nothing for what is missing.
-            reason += ", but not the header: or else its first name is missing, and the last field is empty"
-            sure = 0.6
-        decisions.append(Decision(option="trailing-delimiter", value="yes", confidence=sure, reason=reason))
+        reason = "all sampled records end with a delimiter"
+        decisions.append(Decision(option="trailing-delimiter", value="yes", confidence=0.85, reason=reason))
     return decisions
 
 

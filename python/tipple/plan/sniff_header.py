@@ -54,7 +54,7 @@ _HEADER_WORDS = """
 id key code no nr number num name first last title type kind status state city country region street address zip
 email mail phone url date day month year time timestamp at ts created updated amount price cost total sum qty
 quantity count value val rate unit currency category group class label description comment note notes text user
-username customer product team player item order lat lon latitude longitude flag active data source target size weight
+username customer product item order lat lon latitude longitude flag active data source target size weight
 height width score rank age gender sex color colour version language lang
 """
 _USUAL_WORDS = frozenset(_HEADER_WORDS.split())
@@ -85,11 +85,12 @@ def decide_header(profile: Profile, by_source: Sequence[Profile] = (), labels: S
         return _of_different_heads(profile, by_source)
     head = heads[0]
     texts = [field.text for field in head]
-    if len(head) + 1 == len(profile.columns):
-        # R names no column for the names of rows.
-        rest = decide_header(msgspec.structs.replace(profile, columns=profile.columns[1:]))
-        if rest.value == "yes":
-            return _header("yes", min(rest.confidence, 0.6), f"{rest.reason}, without a name for the first one")
+    if 1 < len(head) == len(profile.columns) - 1:
+        # R writes none for the names of rows, and others end records with a delimiter, but not the header.
+        for columns in (profile.columns[1:], profile.columns[:-1]):
+            rest = decide_header(msgspec.structs.replace(profile, columns=columns))
+            if rest.value == "yes":
+                return _header("yes", min(rest.confidence, 0.6), f"{rest.reason}, though it lacks one")
     if len(head) != len(profile.columns):
         return _header("no", 0.5, "the first record has another number of fields than the others")
     if _are_places(head, profile.columns):
@@ -314,14 +315,17 @@ def _may_name_most(texts: Sequence[str], columns: Sequence[ColumnProfile]) -> bo
     filled = [text.strip() for text in texts if text.strip()]
     usual = sum(map(_is_usual_name, filled))
     twice = len(filled) - len(set(filled)) > 1
-    half = 2 * usual >= len(filled) or (usual and len(filled) > len(set(filled)))
+    half = 2 * usual >= len(filled) > 0 or (usual and len(filled) > len(set(filled)))
     return (half or twice) and not any(column.like_head for column in columns)
 
 
 def _is_quoted_apart(head: Sequence[HeadField], profile: Profile) -> bool:
-    """Whether all fields of a first record are in quotes and at most one of each other record, as R writes a matrix."""
+    """Whether all fields of a first record are in quotes, the first an empty text, and at most one of each other
+    record: R writes matrices so."""
     below = profile.quoted_fields - len(head) * len(profile.heads)
-    return len(head) > 2 and all(field.marked for field in head) and below <= profile.records - len(profile.heads)
+    blank, *others = (field.text.strip() for field in head)
+    few = len(head) > 2 and below <= profile.records - len(profile.heads)
+    return few and all(field.marked for field in head) and not blank and all(others)
 
 
 def _is_date_over_numbers(field: HeadField, column: ColumnProfile) -> bool:

@@ -26,7 +26,7 @@ class LoadFailure(msgspec.Struct, frozen=True, kw_only=True):
     status: Annotated[
         Literal["failed", "interrupted", "refused"],
         Meta(
-            description="refused: nothing was started. interrupted: by Ctrl-C; the same command goes on. failed: else."
+            description="refused: nothing was started. interrupted: by Ctrl-C; the hint says what next. failed: else."
         ),
     ]
     exit_status: Annotated[int, Meta(description="What the command exits with.")]

@@ -20,6 +20,7 @@ from tipple.plan.sniff_columns import (
     define_table,
     describe_dates,
     guessed_kind,
+    is_code_among_codes,
     wider_type,
 )
 from tipple.plan.sniff_encoding import OF_DOS
@@ -27,6 +28,7 @@ from tipple.plan.sniff_header import folded_names
 from tipple.plan.sniff_names import clean_names, is_name
 from tipple.plan.sniff_options import options_text, sniff_notes
 from tipple.plan.sniff_profile import LOW_CONFIDENCE, Decision
+from tipple.plan.sniff_score import is_empty
 from tipple.plan.sources import Dialect, plan_dialect
 from tipple.plan.url import TableName, fold_identifier, quote_identifier
 from tipple.report.model import SniffColumn, SniffDecision, SniffReport
@@ -186,8 +188,11 @@ class Guess:
             f"name all of them: {option([*missing, *head])} where the first ones have no name, as R writes row names, "
             f"or {option([*head, *missing])}"
         )
+        if any(map(is_empty, self.sniffed.profile.columns[-1:])):
+            hint += ", or --trailing-delimiter yes where all records end with a delimiter"
         if fields > _MOST_NAMES_SHOWN:
-            hint = "name all of them by --header yes --columns"
+            hint = "name all of them by --header yes --columns, or --trailing-delimiter yes where records end with one"
+        hint += "; --skip-lines 1 leaves out a title above the names"
         return UsageError(
             f"--schema auto: the header has {len(head)} names, and the records have {fields} fields", hint=hint
         )
@@ -274,7 +279,11 @@ class Guess:
             return dialect
         if dialect.format != "csv" or word in ("", "\\N") or "*" in dialect.force_not_null:
             return dialect
-        seen = {index for index, column in enumerate(sniffed.profile.columns) if column.null_words.get(word)}
+        seen = {
+            index
+            for index, column in enumerate(sniffed.profile.columns)
+            if column.null_words.get(word) and not is_code_among_codes(word, column)
+        }
         known = {fold_identifier(name) for name in (*dialect.force_null, *dialect.force_not_null)}
         kept = [
             quote_identifier(column.name)

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
+from tipple.engines.base import STDIN
 from tipple.errors import Interrupted, TippleError
+from tipple.run.columnar import is_stream
 
-__all__ = ["interruptible", "is_interrupt", "too_late"]
+__all__ = ["BEGIN_ANEW", "interruptible", "is_interrupt", "too_late"]
+
+BEGIN_ANEW = (
+    "load it again from its beginning, a reader or standard input by a new one: only loads of files can be resumed"
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -60,22 +66,35 @@ def interruptible(verb: Callable[P, R]) -> Callable[P, R]:
         try:
             return verb(*args, **options)
         except Interrupted as error:
-            error.hint = error.hint or how_to_go_on(options)
+            error.hint = error.hint or how_to_go_on(args, options)
             raise
         except TippleError:
             raise
         except BaseException as error:
             if not is_interrupt(error):
                 raise
-            raise Interrupted("interrupted", hint=how_to_go_on(options)) from None
+            raise Interrupted("interrupted", hint=how_to_go_on(args, options)) from None
 
     return interrupted_by_name
 
 
-def how_to_go_on(options: Mapping[str, object]) -> str:
-    """What to do after Ctrl-C in a verb that was called with these options."""
+def how_to_go_on(sources: Sequence[object], options: Mapping[str, object]) -> str:
+    """What to do after Ctrl-C in a verb that was called with these arguments."""
+    if options.get("dry_run") is True:
+        return "run the same command again: nothing was begun"
+    if any(_is_read_once(source) for source in sources):
+        return BEGIN_ANEW
+    stays = options.get("atomic") is False
     if options.get("ledger") is False:
-        return "run the same command again: without a ledger it loads from the beginning"
+        first = "delete what is stored, and run" if stays else "run"
+        return f"{first} the same command again: without a ledger it loads from the beginning"
     if options.get("restart") is True:
-        return "run the same command without --restart to go on where the ledger has rows; with it, all is loaded anew"
+        anew = "stores what is stored once more" if stays else "loads all anew"
+        return f"run the same command without --restart to go on where the ledger has rows; with it, it {anew}"
     return "run the same command again: it goes on where the ledger has rows (tipple jobs URL shows it)"
+
+
+def _is_read_once(sources: object) -> bool:
+    """Whether sources are, or have among them, what no later load goes on with: standard input, a table in memory."""
+    paths = sources if isinstance(sources, (list, tuple)) else [sources]
+    return any(path == STDIN for path in paths) or is_stream(sources)

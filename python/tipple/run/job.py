@@ -125,6 +125,7 @@ class _TableRun(Part):
         self.report: LoadReport | None = None
         self.error: BaseException | None = None
         self.snapshot: dict[str, Any] = {}
+        self.warned: set[str] = set()
         self.held: Session | None = None
         self.thread: threading.Thread | None = None
         self.has_met = False
@@ -183,7 +184,8 @@ class _TableRun(Part):
         """
         self.counts_slices = counts_slices
         try:
-            return load(**self.entry.options, restart=self.job.restart, dry_run=True, _part=self)
+            options = {**self.entry.options, "restart": self.job.restart, "progress": lambda _: None}
+            return load(**options, dry_run=True, _part=self)
         except Interrupted:
             raise
         except UsageError as error:
@@ -219,11 +221,10 @@ class _TableRun(Part):
             self.job.ended(self)
 
     def warn(self, text: str) -> None:
-        text = f"{self.entry.name}: {text}"
-        if callable(self.job.display):
-            log_warning(text)
-        else:
-            self.job.display.warn(text)
+        if text not in self.warned:  # of the plan already
+            self.warned.add(text)
+            tell = log_warning if callable(self.job.display) else self.job.display.warn
+            tell(f"{self.entry.name}: {text}")
 
     def followers(self, request_key: bytes) -> Sequence[bytes]:
         self.request_key = request_key

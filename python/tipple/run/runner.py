@@ -16,14 +16,10 @@ from tipple.errors import Interrupted
 from tipple.report.model import PhaseTime
 from tipple.report.progress import Progress
 from tipple.run import memory_watch
-from tipple.run.interrupt import too_late
+from tipple.run.interrupt import BEGIN_ANEW, too_late
 from tipple.run.memory_watch import MemoryWatch
 
 POLL_SECONDS = 0.1
-
-_BEGIN_ANEW = (
-    "load it again from its beginning, a reader or standard input by a new one: only loads of files can be resumed"
-)
 
 
 class JobRunner:
@@ -136,7 +132,7 @@ class JobRunner:
                 raise Interrupted(
                     "interrupted; nothing of what was under way is visible",
                     # Of files the verb says it, which knows its options.
-                    hint=_BEGIN_ANEW if self._reads_once else None,
+                    hint=BEGIN_ANEW if self._reads_once else None,
                 ) from None
         except _core.CoreError as error:
             raise core_error(error) from None

@@ -210,7 +210,8 @@ class Sniffer:
         notations = notations_of(profile, options, again)
         if notations:
             profile = again(notations)
-        null, null_columns = decide_null(profile, layout.format, tabs=layout.delimiter == "\t")
+        keeps_texts = bool(self.given.force_not_null)
+        null, null_columns = decide_null(profile, layout.format, tabs=layout.delimiter == "\t", keeps_texts=keeps_texts)
         null_text = self.given.null_text
         if self.auto and null_text is None and chunks:
             decisions.append(null)

@@ -3,8 +3,9 @@
 //! Dates, timestamps and times of day share one grammar on the server. Most of it depends on `DateStyle`, on the session's
 //! time zone or on the clock; what does not, and is read here, is ISO 8601 as people write it: a year of four or
 //! more digits first (before dashes, slashes or points), or eight digits together; then perhaps a time of day with colons,
-//! `AM` or `PM`, a numeric time zone, `Z` or `UTC`, and `BC` or `AD`; and the words `epoch`, `infinity` and `-infinity`. Types without time zone check it and
-//! ignore it, as the server does. Everything else is [`Refusal::Unsure`].
+//! `AM` or `PM`, a numeric time zone, `Z` or `UTC`, and `BC` or `AD`; and the words `epoch`, `infinity` and `-infinity`.
+//! Types without time zone check it and ignore it, as the server does. Everything else is [`Refusal::Unsure`], but for
+//! texts in which nothing names a day.
 
 use super::{Refusal, is_space, malformed, starts_with_word, trim};
 
@@ -178,6 +179,7 @@ pub(super) fn parse(text: &[u8]) -> Result<Moment, Refusal> {
         _ if trimmed.eq_ignore_ascii_case(b"epoch") => {
             return Ok(Moment::Epoch);
         }
+        _ if names_no_day(trimmed) => return Err(malformed(text)),
         _ => return Err(Refusal::Unsure),
     }
     let mut cursor = Cursor { rest: trimmed };
@@ -211,6 +213,14 @@ pub(super) fn parse(text: &[u8]) -> Result<Moment, Refusal> {
     let year = if before_christ { 1 - year } else { year };
     let days = days_from_civil(year, month, day).ok_or(Refusal::OutOfRange)?;
     Ok(Moment::Finite { days, micros: micros?, zone_seconds: zone.map(|zone| zone.seconds) })
+}
+
+/// Whether no day can be in a text, whatever the server's settings: `n/a`, `unknown`, `-`. Without a digit only the words
+/// of its `datetktbl` (src/backend/utils/adt/datetime.c) name one.
+fn names_no_day(text: &[u8]) -> bool {
+    const DAYS: [&[u8]; 6] = [b"inf", b"epoch", b"now", b"today", b"tomorrow", b"yesterday"];
+    let names = |day: &&[u8]| text.windows(day.len()).any(|part| part.eq_ignore_ascii_case(day));
+    !text.iter().any(u8::is_ascii_digit) && !DAYS.iter().any(|day| names(day))
 }
 
 /// Reads a time of day alone: microseconds since midnight, and how many seconds its clocks are ahead of UTC, where a

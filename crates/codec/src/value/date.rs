@@ -29,7 +29,8 @@ pub const FAMILY: TypeFamily = TypeFamily::DateTime;
 ///
 /// # Errors
 /// [`Refusal::OutOfRange`] for days that do not exist and days before [`FIRST`] or after [`LAST`];
-/// [`Refusal::InvalidSyntax`] only for an empty text, as what else is no date is [`Refusal::Unsure`].
+/// [`Refusal::InvalidSyntax`] only for a text in which nothing names a day, as what else is no date is
+/// [`Refusal::Unsure`].
 #[inline(always)]
 pub fn parse(text: &[u8]) -> Result<i32, Refusal> {
     read(Words, text.into())
@@ -146,7 +147,7 @@ mod tests {
             "January 8, 1999",
             "now",
             "today",
-            "x",
+            "Nowhere",
             "2000-01-001",
             "2000/01-01",
             "2000/01",
@@ -162,8 +163,11 @@ mod tests {
         ] {
             assert_eq!(parse(text.as_bytes()), Err(Refusal::Unsure), "{text:?}");
         }
-        assert_eq!(parse(b""), Err(Refusal::InvalidSyntax));
-        assert_eq!(parse(b"  "), Err(Refusal::InvalidSyntax));
+        for text in
+            ["", "  ", "x", "n/a", "#N/A", "-", "unknown", "Jan", "Monday", "BC", "utc", "america/new_york", "Z"]
+        {
+            assert_eq!(parse(text.as_bytes()), Err(Refusal::InvalidSyntax), "{text:?}");
+        }
     }
 
     #[test]

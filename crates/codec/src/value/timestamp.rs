@@ -31,7 +31,8 @@ pub const FAMILY: TypeFamily = TypeFamily::DateTime;
 ///
 /// # Errors
 /// [`Refusal::OutOfRange`] for days and times that do not exist and moments before [`FIRST`] or after [`LAST`];
-/// [`Refusal::InvalidSyntax`] only for an empty text, as what else is no timestamp is [`Refusal::Unsure`].
+/// [`Refusal::InvalidSyntax`] only for a text in which nothing names a day, as what else is no timestamp is
+/// [`Refusal::Unsure`].
 #[inline]
 pub fn parse(text: &[u8]) -> Result<i64, Refusal> {
     match parse_plain(text) {

@@ -7,6 +7,7 @@ the role may, and left out where it may not.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any
 
@@ -30,6 +31,8 @@ Check = Callable[[Connection], Iterator[Finding]]
 
 OLD_TRANSACTION_MINUTES = 10
 SHOWN_NAMES = 5
+_MANY_STANDBYS = re.compile(r"(?:(?:ANY|FIRST)\s*)?(\d+)\s*\(", re.IGNORECASE)
+"""How `synchronous_standby_names` begins where a COMMIT waits for several."""
 """Of a longer list so many are told, and how many more there are."""
 
 
@@ -210,26 +213,30 @@ def _slots(connection: Connection) -> Iterator[Finding]:
 
 
 def _replication(connection: Connection) -> Iterator[Finding]:
+    # Of others' sessions a role that may not read their statistics sees nothing but that they are there.
     standbys = connection.execute(
-        "SELECT coalesce(nullif(application_name, ''), pid::text) FROM pg_stat_replication ORDER BY 1"
+        "SELECT coalesce(nullif(application_name, ''), pid::text), coalesce(sync_state, 'sync') IN ('sync', 'quorum') "
+        "FROM pg_stat_replication ORDER BY 1"
     ).fetchall()
     if standbys:
         yield Finding(
             level="note",
             subject="standbys",
-            found=", ".join(name for (name,) in standbys[:5]),
+            found=", ".join(name for name, _ in standbys[:5]),
             effect="all WAL of the load goes to them too; until they have it, the server keeps it",
             remedy="none, if they must have the rows",
         )
     found = setting(connection, "synchronous_standby_names", "synchronous_commit")
-    names, waits = found["synchronous_standby_names"], found["synchronous_commit"] not in ("off", "local")
-    if names and waits and not standbys:
+    names = found["synchronous_standby_names"] if found["synchronous_commit"] not in ("off", "local") else ""
+    wanted = int(many[1]) if (many := _MANY_STANDBYS.match(names)) is not None else 1
+    there = sum(is_synchronous for _, is_synchronous in standbys)
+    if names and there < wanted:
         yield Finding(
             level="broken",
             subject="synchronous_standby_names",
-            found=f"{names}, and no standby is connected",
-            effect="the first COMMIT of a load waits for one without end",
-            remedy="start the standby, or ALTER SYSTEM SET synchronous_standby_names = ''; SELECT pg_reload_conf();",
+            found=f"{names}, and {there} of the {wanted} standbys that a COMMIT waits for are there",
+            effect="the first COMMIT of a load waits without end",
+            remedy="start them, or ALTER SYSTEM SET synchronous_standby_names = ''; SELECT pg_reload_conf();",
         )
     elif names:
         yield Finding(
