@@ -215,12 +215,12 @@ pub(super) fn parse(text: &[u8]) -> Result<Moment, Refusal> {
     Ok(Moment::Finite { days, micros: micros?, zone_seconds: zone.map(|zone| zone.seconds) })
 }
 
-/// Whether no day can be in a text, whatever the server's settings: `n/a`, `unknown`, `-`. Without a digit only the words
-/// of its `datetktbl` (src/backend/utils/adt/datetime.c) name one.
+/// Whether no day can be in a text, whatever the server's settings: `n/a`, `unknown`, `-`. Without a digit only words of its
+/// `datetktbl` (src/backend/utils/adt/datetime.c) name one.
 fn names_no_day(text: &[u8]) -> bool {
-    const DAYS: [&[u8]; 6] = [b"inf", b"epoch", b"now", b"today", b"tomorrow", b"yesterday"];
-    let names = |day: &&[u8]| text.windows(day.len()).any(|part| part.eq_ignore_ascii_case(day));
-    !text.iter().any(u8::is_ascii_digit) && !DAYS.iter().any(|day| names(day))
+    const DAYS: [&[u8]; 7] = [b"inf", b"infinity", b"epoch", b"now", b"today", b"tomorrow", b"yesterday"];
+    let mut words = text.split(|byte| !byte.is_ascii_alphabetic());
+    !text.iter().any(u8::is_ascii_digit) && !words.any(|word| DAYS.iter().any(|day| word.eq_ignore_ascii_case(day)))
 }
 
 /// Reads a time of day alone: microseconds since midnight, and how many seconds its clocks are ahead of UTC, where a

@@ -147,7 +147,7 @@ mod tests {
             "January 8, 1999",
             "now",
             "today",
-            "Nowhere",
+            "now()",
             "2000-01-001",
             "2000/01-01",
             "2000/01",
@@ -163,9 +163,22 @@ mod tests {
         ] {
             assert_eq!(parse(text.as_bytes()), Err(Refusal::Unsure), "{text:?}");
         }
-        for text in
-            ["", "  ", "x", "n/a", "#N/A", "-", "unknown", "Jan", "Monday", "BC", "utc", "america/new_york", "Z"]
-        {
+        for text in [
+            "",
+            "  ",
+            "x",
+            "n/a",
+            "#N/A",
+            "-",
+            "unknown",
+            "Jan",
+            "Monday",
+            "BC",
+            "utc",
+            "america/new_york",
+            "Z",
+            "Nowhere",
+        ] {
             assert_eq!(parse(text.as_bytes()), Err(Refusal::InvalidSyntax), "{text:?}");
         }
     }
