@@ -314,6 +314,27 @@ def test_a_key_that_only_the_server_can_read(postgres_target: PostgresTarget, tm
     assert postgres_target.count("t") == 201
 
 
+@pytest.mark.parametrize("day", ["n/a", "unknown", "2024-02-30"])
+def test_what_is_no_key_by_partitions(postgres_target: PostgresTarget, tmp_path: Path, day: str) -> None:
+    """It is a reject like any other, though the keys judge when all rows are stored."""
+    path = write(tmp_path / "in.csv", f"1,2024-01-01\n2,{day}\n11,2024-01-03\n")
+    postgres_target.execute("CREATE TABLE t (k integer, d date, PRIMARY KEY (k, d)) PARTITION BY RANGE (k)")
+    rejects = tmp_path / "bad.csv"
+    by_key = {"partition_by": "range(k,every=10)", "header": "no", "on_error": "skip", "max_rejects": 1}
+    load_here(postgres_target, path, rejects=rejects, check=3, **by_key)
+    assert rejects.read_text() == f"2,{day}\n"
+    assert postgres_target.rows("SELECT k FROM t ORDER BY k") == [(1,), (11,)]
+
+
+def test_a_key_that_only_the_server_can_read_by_partitions(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    path = write(tmp_path / "in.csv", "1,2024-01-01\n2,Jan 8 1999\n")
+    postgres_target.execute("CREATE TABLE t (k integer, d date, PRIMARY KEY (k, d)) PARTITION BY RANGE (k)")
+    by_key = {"partition_by": "range(k,every=10)", "header": "no", "on_error": "skip", "max_rejects": 1}
+    run = load_here(postgres_target, path, check=1, rejects=tmp_path / "bad.csv", **by_key)
+    assert "load it without --partition-by, or mend the values" in " ".join(run.stderr.split())
+    assert postgres_target.count("t") == 0
+
+
 @pytest.mark.parametrize("more", ["", "CREATE INDEX ON t (c)"])
 def test_a_text_too_long_for_an_index(postgres_target: PostgresTarget, tmp_path: Path, more: str) -> None:
     """It is no repetition, and shows when the index is built: with the keys in place it is one reject."""

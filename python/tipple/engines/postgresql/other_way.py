@@ -82,11 +82,22 @@ class OtherWay:
             except (UsageError, JobBusy) as error:
                 raise TippleError(
                     f"{self.task.table}: it has to be loaded {how}, but {error}",
-                    hint="nothing was published; load this table by itself, without the option that is in the way, or "
-                    "mend the record",
+                    hint=f"nothing was published; load it without {self._in_the_way()}, or mend the values: dates are "
+                    "read everywhere as 2024-12-31, moments with their zone as 2024-12-31 10:00:00+01",
                 ) from None
             cut = self.chooser.cut(choice)
             return self.chooser.begin(choice, cut), choice, cut
+
+    def _in_the_way(self) -> str:
+        """The options that leave a load no other way."""
+        task = self.task
+        given = {
+            "--partition-by": task.partition_by is not None,
+            "--replace-scope partitions": task.replace_scope == "partitions",
+            "--indexes rebuild": task.indexes == "rebuild",
+            'publish = "together"': task.together is not None,
+        }
+        return " and ".join(option for option, is_given in given.items() if is_given) or "the option that is in the way"
 
     def _give_up(self, owned: OwnedJob) -> None:
         self.job.give_up(owned)
