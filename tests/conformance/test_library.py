@@ -153,16 +153,16 @@ def test_ctrl_c_is_the_same_error_in_every_phase(engine_target: Target, tmp_path
     assert engine_target.count("t") == 1
 
 
-@pytest.mark.parametrize(
-    ("options", "hint"),
-    [
-        ({"ledger": False}, "run the same command again: without a ledger it loads from the beginning"),
-        ({"restart": True}, "run the same command without --restart to go on where the ledger has rows"),
-        ({"atomic": False, "ledger": False}, "delete what is stored, and run the same command again"),
-    ],
-)
+WITHOUT_GOING_ON: dict[str, dict[str, Any]] = {
+    "run the same command again: without a ledger it loads from the beginning": {"ledger": False},
+    "run the same command without --restart to go on where the ledger has rows": {"restart": True},
+    "delete what is stored, and run the same command again": {"atomic": False, "ledger": False},
+}
+
+
+@pytest.mark.parametrize(("hint", "options"), WITHOUT_GOING_ON.items())
 def test_ctrl_c_where_the_same_command_does_not_go_on(
-    engine_target: Target, tmp_path: Path, options: dict[str, Any], hint: str
+    engine_target: Target, tmp_path: Path, hint: str, options: dict[str, Any]
 ) -> None:
     engine_target.execute("CREATE TABLE t (a integer)")
 
