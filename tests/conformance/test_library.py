@@ -161,9 +161,7 @@ WITHOUT_GOING_ON: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize(("hint", "options"), WITHOUT_GOING_ON.items())
-def test_ctrl_c_where_the_same_command_does_not_go_on(
-    engine_target: Target, tmp_path: Path, hint: str, options: dict[str, Any]
-) -> None:
+def test_ctrl_c_and_what_next(engine_target: Target, tmp_path: Path, hint: str, options: dict[str, Any]) -> None:
     engine_target.execute("CREATE TABLE t (a integer)")
 
     def interrupt(snapshot: Mapping[str, Any]) -> None:
