@@ -164,8 +164,8 @@ class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
     rows_ignored: Annotated[
         Annotated[int, Meta(ge=0)] | None,
         Meta(
-            description="Upsert: records whose key the table had already, left out as asked, or because they have nothing "
-            "but the key."
+            description="Upsert: records whose key the table had already, left out as asked, or because they have "
+            "nothing but the key."
         ),
     ]
     rows_superseded: Annotated[
