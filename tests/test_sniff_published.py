@@ -43,6 +43,10 @@ INCIDENTS = "".join(f"20180{i}|A, B {i}|Riscos{', Queda' * (i % 4)} / Via {i}|{3
         ('"1","2","3"\n"4","5","6"\n"7","8","9"\n', "no", True),
         ('"1","2","3"\n4,5,6\n7,8,9\n', "no", True),
         ('"","",""\nx,7,y\nz,8,\n', "no", True),
+        # Over shares, and amounts by Indian groups.
+        ("Region,Turnout\n" + "".join(f"Shire {'ab'[n % 2]},{n}.86%\n" for n in range(8)), "yes", False),
+        ("Region,Voters\n" + "".join(f'Shire,"{n},42,782"\n' for n in range(1, 8)), "yes", False),
+        ("Region,Turnout\nShire,1%\nHill,none known\n" + 6 * "Way,2%\n", "no", False),
         # Names that are words of values.
         (f"year,inf,gdp,pop\n{NUMBERS}", "yes", False),
         (f"true,false,a,b\n{NUMBERS}", "yes", False),

@@ -89,8 +89,8 @@ def decide_header(profile: Profile, by_source: Sequence[Profile] = (), labels: S
         # R writes none for the names of rows, and others end records with a delimiter, but not the header.
         for columns in (profile.columns[1:], profile.columns[:-1]):
             rest = decide_header(msgspec.structs.replace(profile, columns=columns))
-            if rest.value == "yes":
-                return _header("yes", min(rest.confidence, 0.6), f"{rest.reason}, though it lacks one")
+            if rest.value == "yes" and rest.confidence > 0.6:
+                return _header("yes", 0.6, f"{rest.reason}, though it lacks one")
     if len(head) != len(profile.columns):
         return _header("no", 0.5, "the first record has another number of fields than the others")
     if _are_places(head, profile.columns):
@@ -166,6 +166,8 @@ def decide_header(profile: Profile, by_source: Sequence[Profile] = (), labels: S
     if named:
         confidence = 0.8 if rows and len(texts) > 1 and not (blank and _has_gaps(profile.columns[0])) else 0.6
         return _header("yes", confidence, f"{usual[0]!r} is a usual name of a column")
+    if not blank and (numbered := _over_numbered(head, profile.columns)):
+        return _header("yes", 0.6, f"{numbered[0]!r} holds no digit, and all below it do")
     odd = [
         text
         for text, column in zip(texts, profile.columns, strict=False)
@@ -285,6 +287,18 @@ def _over_values_and_again(head: Sequence[HeadField], columns: Sequence[ColumnPr
         if field.kind == "text" and again and again == column.like_head and is_narrow(values):
             found.append(field.text)
     return found
+
+
+def _over_numbered(head: Sequence[HeadField], columns: Sequence[ColumnProfile]) -> list[str]:
+    """Names over texts that all have digits, as shares (`70.86%`) and amounts of other notations (`1,42,782`) do."""
+    if any(column.like_head for column in columns):
+        return []
+    return [
+        field.text
+        for field, column in zip(head, columns, strict=False)
+        if field.kind == "text" and field.text.strip() and not any(map(str.isdigit, field.text))
+        if column.numbered >= _FEW_ROWS and column.numbered == sum(column.kinds.values())
+    ]
 
 
 def _seldom_again(columns: Sequence[ColumnProfile]) -> bool:

@@ -56,6 +56,7 @@ class ColumnProfile(msgspec.Struct, frozen=True, kw_only=True):
     like_head: int
     numbered_like_head: int = 0
     years: int = 0
+    numbered: int = 0
     quoted_null_words: dict[str, int] = {}
 
 

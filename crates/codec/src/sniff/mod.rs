@@ -118,6 +118,8 @@ pub struct ColumnProfile {
     pub whole_digits: usize,
     /// Integers that may be years, from 1500 to 2199.
     pub years: usize,
+    /// Of texts: those with a digit in them.
+    pub numbered: usize,
     /// Numbers that a double would change.
     pub inexact: usize,
     /// Of local dates: those whose first part can be no month.
@@ -389,6 +391,7 @@ impl<'a> Columns<'a> {
             }
             Kind::BooleanLetter => column.letters[usize::from(text.trim_ascii() == b"t")] = true,
             Kind::Text => {
+                column.numbered += usize::from(text.iter().any(u8::is_ascii_digit));
                 if !marked && bytes.len() >= 2 && bytes[0] == bytes[bytes.len() - 1] {
                     column.wrapped[0] += usize::from(bytes[0] == b'"');
                     column.wrapped[1] += usize::from(bytes[0] == b'\'');
