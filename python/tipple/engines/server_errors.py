@@ -112,7 +112,17 @@ def may_pass(error: ServerError) -> bool:
 
 def hint(error: ServerError) -> str | None:
     """What helps against what has nothing to do with the statement; None where it is none of that."""
-    return room_hint(error.sqlstate) or files_hint(error) or lock_hint(error)
+    return room_hint(error.sqlstate) or files_hint(error) or lock_hint(error) or numbers_hint(error.sqlstate)
+
+
+def numbers_hint(sqlstate: str | None) -> str | None:
+    """What helps where a sequence has come to its end; None where it has not."""
+    if sqlstate != "2200H":
+        return None
+    return (
+        "the sequence that numbers the rows has no more numbers; give it more (ALTER SEQUENCE … MAXVALUE, where the "
+        "column's type has room), or --columns and numbers of your own"
+    )
 
 
 def room_hint(sqlstate: str | None) -> str | None:

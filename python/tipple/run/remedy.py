@@ -24,7 +24,6 @@ from tipple.run.sources import NUL_REMEDY, WITHOUT_NULS
 __all__ = ["core_remedy", "first_remedy", "new_column", "seen_remedy"]
 
 _BAD_VALUE = frozenset({"22P02", "22007"})
-_NO_MORE_NUMBERS = "2200H"
 _TOO_FEW_FIELDS = "missing data"
 """What the core's reason has then."""
 _TOO_MANY_FIELDS = "extra data"
@@ -259,11 +258,6 @@ def core_remedy(
         return "check --field-widths, or mend the record"
     if dialect.date_style is not None and "--date-style" in error.remedy and TWO_DIGITS not in error.reason:
         return f"mend the value: it is none in the order {dialect.date_style} (--date-style)"
-    if error.sqlstate == _NO_MORE_NUMBERS:
-        return (
-            "no record is at fault: the sequence that numbers the rows has no more numbers; give it more "
-            "(ALTER SEQUENCE … MAXVALUE, where the column's type has room), or --columns and numbers of your own"
-        )
     nested = _nested_remedy(error.reason)
     if nested is not None:
         return nested
