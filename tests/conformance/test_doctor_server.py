@@ -60,6 +60,11 @@ def test_standbys(fresh_server: Callable[..., PostgresServer]) -> None:
             server.execute("SELECT pg_reload_conf()")
             assert wait_for(lambda: server.rows("SHOW synchronous_commit") == [("on",)])
             waited = find(findings(target), "synchronous_standby_names")
+            server.execute("ALTER SYSTEM SET synchronous_standby_names = 'ANY 2 (near, far_away)'")
+            server.execute("SELECT pg_reload_conf()")
+            assert wait_for(lambda: "ANY 2" in str(server.rows("SHOW synchronous_standby_names")))
+            two = find(findings(target), "synchronous_standby_names")
+            assert "and 0 of the 2 standbys that a COMMIT waits for are there" in two["found"]
         server.execute("ALTER SYSTEM RESET synchronous_standby_names")
         server.execute("SELECT pg_reload_conf()")
         assert waited["level"] == "broken"

@@ -512,3 +512,21 @@ def test_a_trigger_of_the_table_meanwhile(postgres_target: PostgresTarget, tmp_p
         assert "it has the trigger told" in run.stderr
     else:
         check_tidy(postgres_target)
+
+
+def test_a_partition_that_another_role_has_divided(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """Its rows must come through the table then, and the remedy that is printed works."""
+    postgres_target.execute(TENS)
+    path = write(tmp_path / "in.csv", "".join(f"{n % 20},new\n" for n in range(1000)))
+    with at_publish(postgres_target, path, {"mode": "replace"}) as (command, holder):
+        holder.execute(
+            "RESET ROLE; DROP TABLE t1; CREATE TABLE t1a PARTITION OF t FOR VALUES FROM (10) TO (15); "
+            "CREATE TABLE t1b PARTITION OF t FOR VALUES FROM (15) TO (20)"
+        )
+        holder.commit()
+        run = command.wait()
+    assert run.exit_code == 1, run
+    assert "another role owns its partition t1a" in run.stderr
+    assert "run the command again with --restart: it goes by the partitions that are there then" in run.stderr
+    load(postgres_target, path, header="no", mode="replace", restart=True)
+    assert postgres_target.rows("SELECT v, count(*) FROM t GROUP BY 1") == [("new", 1000)]

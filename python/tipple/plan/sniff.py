@@ -51,6 +51,7 @@ _ENOUGH_SCORE = 0.15
 _OVERWHELMING = 4.0
 """So many times as convincing as what the name says, a dialect is taken though it makes no sense of some records."""
 _REGULAR_ENOUGH = 0.75
+"""So large a share of the records has to have the same number of fields for that."""
 
 
 def choose_layout(

@@ -43,9 +43,10 @@ _PERIOD = re.compile(r"(19|20)\d\d ?[-/–] ?\d{1,4}")
 """A season, or a month: over numbers a name, as years are."""
 _YEAR = re.compile(r"(19|20)\d\d")
 _ANY_YEAR = re.compile(r"1[5-9]\d\d|2[01]\d\d")
-"""One of several that follow one another."""
+"""One of several that follow one another; as the core's `may_be_year`, which counts those below."""
 _FEWEST_YEARS = 3
 _YEAR_STEPS = (1, -1, 5, -5, 10, -10)
+"""From one year of a table to the next; the first two also where nothing beside them is a usual name."""
 _NUMBER_IN_TEXT = re.compile(r"\d+(?:\.\d+)?")
 _FEWEST_CLASSES = 3
 _MANY_CLASSES = 10
@@ -63,6 +64,7 @@ _NOT_IN_NAMES = frozenset("@=")
 _ROWS_BY_NAME = 100
 """Of so many values one may be a name of a column by chance."""
 _FEW_ROWS = 5
+"""With fewer, what all of them have in common may be chance."""
 _ROWS_BY_HEADER = 10
 """Of so many records one may be a header of a file that others were put behind."""
 _EMPTY_FIELDS = "the first record has empty fields"

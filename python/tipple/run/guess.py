@@ -47,6 +47,7 @@ _WRONG_VALUE = frozenset({"22P02", "22003", "22007", "22008", "22P03"})
 """SQLSTATEs of a value that its column's type does not have."""
 
 _MOST_NAMES_SHOWN = 30
+"""Of more columns nobody reads the names in a message."""
 _WITH_THOUSANDS = re.compile(r"\s*-?\d{1,3}(\.\d{3})+(,\d+)?\s*", re.ASCII)
 _WRONG_FIELDS = "22P04"
 """SQLSTATE of a record with another number of fields than there are columns."""
@@ -184,17 +185,17 @@ class Guess:
         def option(texts: Sequence[str]) -> str:
             return f"--header yes --columns {shlex.quote(','.join(map(str, clean_names(texts, self._system_columns))))}"
 
-        hint = (
-            f"name all of them: {option([*missing, *head])} where the first ones have no name, as R writes row names, "
-            f"or {option([*head, *missing])}"
-        )
+        remedy = "name all of them by --header yes --columns"
+        if fields <= _MOST_NAMES_SHOWN:
+            remedy = (
+                f"name all of them: {option([*missing, *head])} where the first ones have no name, as R writes row "
+                f"names, or {option([*head, *missing])}"
+            )
         if any(map(is_empty, self.sniffed.profile.columns[-1:])):
-            hint += ", or --trailing-delimiter yes where all records end with a delimiter"
-        if fields > _MOST_NAMES_SHOWN:
-            hint = "name all of them by --header yes --columns, or --trailing-delimiter yes where records end with one"
-        hint += "; --skip-lines 1 leaves out a title above the names"
+            remedy += ", or --trailing-delimiter yes where all records end with a delimiter"
         return UsageError(
-            f"--schema auto: the header has {len(head)} names, and the records have {fields} fields", hint=hint
+            f"--schema auto: the header has {len(head)} names, and the records have {fields} fields",
+            hint=f"{remedy}; --skip-lines 1 leaves out a title above the names",
         )
 
     def settle(self, dialect: Dialect, header: bool, columns: Sequence[TableColumn], notes: list[str]) -> Dialect:

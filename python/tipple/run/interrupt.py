@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from typing import ParamSpec, TypeVar
@@ -13,11 +14,7 @@ from tipple.engines.base import STDIN
 from tipple.errors import Interrupted, TippleError
 from tipple.run.columnar import is_stream
 
-__all__ = ["BEGIN_ANEW", "interruptible", "is_interrupt", "too_late"]
-
-BEGIN_ANEW = (
-    "load it again from its beginning, a reader or standard input by a new one: only loads of files can be resumed"
-)
+__all__ = ["how_to_go_on", "interruptible", "is_interrupt", "too_late"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -62,28 +59,31 @@ def interruptible(verb: Callable[P, R]) -> Callable[P, R]:
     """
 
     @wraps(verb)
-    def interrupted_by_name(*args: P.args, **options: P.kwargs) -> R:
+    def telling(*args: P.args, **options: P.kwargs) -> R:
         try:
             return verb(*args, **options)
         except Interrupted as error:
-            error.hint = error.hint or how_to_go_on(args, options)
+            error.hint = error.hint or how_to_go_on(*args[:1], **options)
             raise
         except TippleError:
             raise
         except BaseException as error:
             if not is_interrupt(error):
                 raise
-            raise Interrupted("interrupted", hint=how_to_go_on(args, options)) from None
+            raise Interrupted("interrupted", hint=how_to_go_on(*args[:1], **options)) from None
 
-    return interrupted_by_name
+    return telling
 
 
-def how_to_go_on(sources: Sequence[object], options: Mapping[str, object]) -> str:
+def how_to_go_on(sources: object = (), **options: object) -> str:
     """What to do after Ctrl-C in a verb that was called with these arguments."""
     if options.get("dry_run") is True:
         return "run the same command again: nothing was begun"
-    if any(_is_read_once(source) for source in sources):
-        return BEGIN_ANEW
+    if _is_read_once(sources):
+        return (
+            "load it again from its beginning, a reader or standard input by a new one: only loads of files can be "
+            "resumed"
+        )
     stays = options.get("atomic") is False
     if options.get("ledger") is False:
         first = "delete what is stored, and run" if stays else "run"
@@ -96,5 +96,7 @@ def how_to_go_on(sources: Sequence[object], options: Mapping[str, object]) -> st
 
 def _is_read_once(sources: object) -> bool:
     """Whether sources are, or have among them, what no later load goes on with: standard input, a table in memory."""
+    if is_stream(sources):
+        return True
     paths = sources if isinstance(sources, (list, tuple)) else [sources]
-    return any(path == STDIN for path in paths) or is_stream(sources)
+    return any(isinstance(path, (str, os.PathLike)) and os.fspath(path) == STDIN for path in paths)

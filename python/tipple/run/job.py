@@ -166,8 +166,8 @@ class _TableRun(Part):
                     raise
             pause = min(2 * pause, 5.0)
 
-    def runner(self, display: Progress, *, reads_once: bool) -> JobRunner:
-        return JobRunner(display, self.job.stop, reads_once=reads_once)
+    def runner(self, display: Progress) -> JobRunner:
+        return JobRunner(display, self.job.stop)
 
     @contextmanager
     def finishing(self) -> Iterator[None]:

@@ -324,7 +324,7 @@ def load(
             if isinstance(progress, str)
             else _Called(progress, _part.warn)
         )
-        runner = _part.runner(display, reads_once=stream_identity is not None or STDIN in paths)
+        runner = _part.runner(display)
         if memory_limit_bytes is not None and _part.alone:
             # Of tables side by side nobody can tell whose memory it is.
             in_process = find_engine(target.engine).capabilities.in_process

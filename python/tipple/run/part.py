@@ -69,9 +69,9 @@ class Part:
     def find_useful(self, streams: int) -> None:
         """Takes note of how many streams the load has something to do for."""
 
-    def runner(self, display: Progress, *, reads_once: bool) -> JobRunner:
-        """What runs the core's jobs, of files or of what can be read only once."""
-        return JobRunner(display, meanwhile=self.meanwhile, reads_once=reads_once)
+    def runner(self, display: Progress) -> JobRunner:
+        """What runs the core's jobs."""
+        return JobRunner(display, meanwhile=self.meanwhile)
 
     def warn(self, text: str) -> None:
         """Says something at once, where the caller takes snapshots only; from any thread."""

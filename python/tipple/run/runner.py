@@ -16,7 +16,7 @@ from tipple.errors import Interrupted
 from tipple.report.model import PhaseTime
 from tipple.report.progress import Progress
 from tipple.run import memory_watch
-from tipple.run.interrupt import BEGIN_ANEW, too_late
+from tipple.run.interrupt import too_late
 from tipple.run.memory_watch import MemoryWatch
 
 POLL_SECONDS = 0.1
@@ -30,20 +30,16 @@ class JobRunner:
         progress: Progress,
         stop: threading.Event | None = None,
         meanwhile: Callable[[], object] | None = None,
-        *,
-        reads_once: bool = False,
     ) -> None:
         """
         Args:
             progress: is shown the state of every job.
             stop: does what Ctrl-C does, for a verb on a thread of its own, where none arrives.
             meanwhile: is called once, while the first job is at work.
-            reads_once: whether the rows are of a source that no later job goes on with.
         """
         self._progress = progress
         self._stop = stop or threading.Event()
         self._meanwhile = meanwhile
-        self._reads_once = reads_once
         self._seconds: dict[str, float] = {}
         self._phase = "prepare"
         self.memory: MemoryWatch | None = None
@@ -129,11 +125,8 @@ class JobRunner:
             self._wait_for_end(job)
             outcome = self._done_all_the_same(job) if publishes else None
             if outcome is None:
-                raise Interrupted(
-                    "interrupted; nothing of what was under way is visible",
-                    # Of files the verb says it, which knows its options.
-                    hint=BEGIN_ANEW if self._reads_once else None,
-                ) from None
+                # How to go on the verb says, which knows its options.
+                raise Interrupted("interrupted; nothing of what was under way is visible") from None
         except _core.CoreError as error:
             raise core_error(error) from None
         except BaseException:

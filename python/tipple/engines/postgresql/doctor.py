@@ -31,9 +31,9 @@ Check = Callable[[Connection], Iterator[Finding]]
 
 OLD_TRANSACTION_MINUTES = 10
 SHOWN_NAMES = 5
+"""Of a longer list so many are told, and how many more there are."""
 _MANY_STANDBYS = re.compile(r"(?:(?:ANY|FIRST)\s*)?(\d+)\s*\(", re.IGNORECASE)
 """How `synchronous_standby_names` begins where a COMMIT waits for several."""
-"""Of a longer list so many are told, and how many more there are."""
 
 
 def examine(connection: Connection, table: TableName | None, source_bytes: int = 0) -> list[Finding]:
