@@ -1,24 +1,23 @@
 //! Text to COPY binary, to heap pages and to Arrow, on lineitem as dbgen writes it; megabytes are of text. And what
 //! looks at every byte besides: the check of UTF-8 where not all is ASCII, the exact cutting of what has quotes.
 
+mod support;
+
 use criterion::measurement::WallTime;
 use criterion::{BatchSize, BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
+use support::{WINDOW_BYTES, column, each_window, heap_pages};
 use tipple_codec::column::{Column, ColumnType};
 use tipple_codec::dialect::Dialect;
 use tipple_codec::encode::arrow::ArrowEncoder;
 use tipple_codec::encode::copy_binary::CopyBinaryEncoder;
-use tipple_codec::encode::heap::{HeapPageEncoder, PageBuffer, PageLayout, Stop};
 use tipple_codec::scan::Scanner;
 use tipple_codec::split::scan_part;
 use tipple_codec::value::ServerVersion;
 use tpchgen::generators::LineItemGenerator;
 
-const WINDOW_BYTES: usize = 256 * 1024;
 /// As much as is read at a time to find record ends.
 const SPLIT_BYTES: usize = 1 << 20;
-/// Memory for pages that is handed over at a time.
-const SLOT_BYTES: usize = 4 << 20;
 
 fn lineitem() -> Vec<u8> {
     use std::io::Write;
@@ -49,7 +48,7 @@ fn columns() -> Vec<Column> {
         ("l_shipmode", ColumnType::Char { limit: 10 }),
         ("l_comment", ColumnType::Varchar { limit: 44 }),
     ];
-    kinds.map(|(name, kind)| Column { name: name.into(), kind, not_null: true }).into()
+    kinds.map(|(name, kind)| column(name, kind, true)).into()
 }
 
 /// The same records with a letter of two bytes in most comments.
@@ -74,17 +73,6 @@ fn quoted(text: &[u8], columns: &[Column]) -> Vec<u8> {
         csv.push('\n');
     }
     csv.into_bytes()
-}
-
-/// Hands the text over window by window, as a stream does.
-fn each_window(text: &[u8], scanner: &mut Scanner, mut store: impl FnMut(&tipple_codec::scan::Records<'_>)) {
-    let mut begin = 0;
-    while begin < text.len() {
-        let window = &text[begin..text.len().min(begin + WINDOW_BYTES)];
-        let records = scanner.scan(window);
-        store(&records);
-        begin += records.consumed;
-    }
 }
 
 fn copy_binary(
@@ -123,27 +111,7 @@ fn lineitem_benches(criterion: &mut Criterion) {
     for (name, digest) in [("copy_binary", false), ("copy_binary_digest", true)] {
         copy_binary(&mut group, name, &text, &columns, Dialect::tbl(), digest);
     }
-    let layout = PageLayout { block_size: 8192, fillfactor: 100 };
-    let fields: Vec<Option<usize>> = (0..columns.len()).map(Some).collect();
-    let mut encoder = HeapPageEncoder::new(&columns, &fields, Dialect::tbl(), ServerVersion(18), layout)
-        .expect("lineitem's types have pages");
-    let mut memory = vec![0; SLOT_BYTES];
-    group.bench_function("heap_pages", |bencher| {
-        bencher.iter(|| {
-            let mut pages = PageBuffer::new(&mut memory[..], layout);
-            each_window(&text, &mut scanner, |records| {
-                let mut row = 0;
-                while row < records.rows() {
-                    let encoded = encoder.encode_unless(records, row, &mut pages, |_| false);
-                    assert!(matches!(encoded.stop, None | Some(Stop::Full)));
-                    row = encoded.row;
-                    if encoded.stop.is_some() {
-                        pages.reset();
-                    }
-                }
-            });
-        });
-    });
+    heap_pages(&mut group, "heap_pages", &text, &columns, Dialect::tbl());
     let mut encoder = ArrowEncoder::new(columns.clone(), Dialect::tbl());
     group.bench_function("arrow", |bencher| {
         bencher.iter(|| {

@@ -1,7 +1,7 @@
 //! One column of Arrow arrays: the texts of fields, or of the elements of arrays, read by the column's type.
 
 use super::arrow::{data_type, dimensions, is_arrow_decimal, list_item};
-use super::arrow_regular::{Dates, Decimals, Integers, RegularType, unix_micros};
+use super::arrow_regular::{Dates, Decimals, Floats, Integers, RegularType, Timestamps, ZonedTimestamps};
 use super::text_check::{TextCheck, check_text};
 use super::unchecked::{self, SLACK_BYTES};
 use crate::column::{ArrayType, ColumnType};
@@ -140,16 +140,15 @@ impl<T: Texts> ColumnReader<'_, T> {
             ColumnType::Int2 => arc(self.regular::<Int16Type>(Integers)),
             ColumnType::Int4 => arc(self.regular::<Int32Type>(Integers)),
             ColumnType::Int8 => arc(self.regular::<Int64Type>(Integers)),
-            ColumnType::Float4 => self.primitive::<Float32Type>(|span| value::float::parse_float4(span.text())),
-            ColumnType::Float8 => self.primitive::<Float64Type>(|span| value::float::parse_float8(span.text())),
+            ColumnType::Float4 => arc(self.regular::<Float32Type>(Floats)),
+            ColumnType::Float8 => arc(self.regular::<Float64Type>(Floats)),
             ColumnType::Date => arc(self.regular::<Date32Type>(Dates)),
-            ColumnType::Timestamp { precision } => self.primitive::<TimestampMicrosecondType>(move |span| {
-                unix_micros(value::timestamp::parse_with_precision(span.text(), precision)?)
-            }),
+            ColumnType::Timestamp { precision } => {
+                arc(self.regular::<TimestampMicrosecondType>(Timestamps { precision }))
+            }
             ColumnType::TimestampTz { precision, utc } => {
-                let (array, stopped) = self.primitive_array::<TimestampMicrosecondType>(move |span| {
-                    unix_micros(value::timestamp::parse_tz(span.text(), precision, utc)?)
-                });
+                let kind = ZonedTimestamps { precision, utc };
+                let (array, stopped) = self.regular::<TimestampMicrosecondType>(kind);
                 (Arc::new(array.with_timezone("UTC")), stopped)
             }
             ColumnType::Time { precision } => {

@@ -38,6 +38,52 @@ impl RegularType<i64> for Integers {
     }
 }
 
+/// `real` and `double precision`.
+#[derive(Clone, Copy)]
+pub(super) struct Floats;
+
+impl RegularType<f32> for Floats {
+    #[inline(always)]
+    fn parse(self, reader: impl Reader, span: Span<'_>) -> Result<f32, Refusal> {
+        value::float::read_float4(reader, span)
+    }
+}
+
+impl RegularType<f64> for Floats {
+    #[inline(always)]
+    fn parse(self, reader: impl Reader, span: Span<'_>) -> Result<f64, Refusal> {
+        value::float::read_float8(reader, span)
+    }
+}
+
+/// Microseconds since 1970 of `timestamp(precision)`.
+#[derive(Clone, Copy)]
+pub(super) struct Timestamps {
+    pub(super) precision: u8,
+}
+
+impl RegularType<i64> for Timestamps {
+    #[inline(always)]
+    fn parse(self, reader: impl Reader, span: Span<'_>) -> Result<i64, Refusal> {
+        unix_micros(value::timestamp::read(reader, span, self.precision)?)
+    }
+}
+
+/// The same with time zone.
+#[derive(Clone, Copy)]
+pub(super) struct ZonedTimestamps {
+    pub(super) precision: u8,
+    /// Whether a text without a zone means UTC.
+    pub(super) utc: bool,
+}
+
+impl RegularType<i64> for ZonedTimestamps {
+    #[inline(always)]
+    fn parse(self, reader: impl Reader, span: Span<'_>) -> Result<i64, Refusal> {
+        unix_micros(value::timestamp::read_tz(reader, span, self.precision, self.utc)?)
+    }
+}
+
 /// Days since 1970.
 #[derive(Clone, Copy)]
 pub(super) struct Dates;
@@ -76,7 +122,7 @@ fn unix_days(days: i32) -> Result<i32, Refusal> {
 
 /// As [`unix_days`], in microseconds.
 #[inline(always)]
-pub(super) fn unix_micros(micros: i64) -> Result<i64, Refusal> {
+fn unix_micros(micros: i64) -> Result<i64, Refusal> {
     match micros {
         value::timestamp::INFINITY => Ok(i64::MAX),
         value::timestamp::NEGATIVE_INFINITY => Ok(-i64::MAX),

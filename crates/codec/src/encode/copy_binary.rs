@@ -340,7 +340,7 @@ unsafe fn encode_value(
                 let (text, padding) = check.fit_char(field, text, limit)?;
                 put_text(out, span.prefix(text.len()), padding);
             }
-            HotType::Rare => match kind {
+            HotType::TimestampTz(..) | HotType::Uuid | HotType::Rare => match kind {
                 ColumnType::Decimal => {
                     put_numeric(out, text, None, server)?;
                     out.reserve(room);

@@ -21,6 +21,9 @@ pub(super) enum HotType {
     Char(u32),
     Date,
     Timestamp(u8),
+    /// Its precision, and whether the session's time zone is UTC.
+    TimestampTz(u8, bool),
+    Uuid,
     /// Any other: its [`ColumnType`] tells.
     Rare,
 }
@@ -41,6 +44,8 @@ impl HotType {
             ColumnType::Char { limit } => Self::Char(limit),
             ColumnType::Date => Self::Date,
             ColumnType::Timestamp { precision } => Self::Timestamp(precision),
+            ColumnType::TimestampTz { precision, utc } => Self::TimestampTz(precision, utc),
+            ColumnType::Uuid => Self::Uuid,
             _ => Self::Rare,
         }
     }

@@ -25,13 +25,10 @@ impl TextCheck {
     /// Checks the whole window.
     pub(super) fn of(records: &Records<'_>, family: Family) -> Self {
         let marked = family == Family::Text && records.any_marked;
-        if records.is_plain_text() {
-            return Self { all: false, ascii: true, marked };
-        }
         let bytes = records.bytes();
-        let ascii = bytes.is_ascii();
+        let ascii = records.is_ascii() || bytes.is_ascii();
         let valid = ascii || simdutf8::basic::from_utf8(bytes).is_ok();
-        let all = !valid || memchr::memchr(0, bytes).is_some();
+        let all = !valid || (records.may_have_nul() && memchr::memchr(0, bytes).is_some());
         Self { all, ascii, marked }
     }
 

@@ -6,8 +6,8 @@
 //! escapes and which record ends are misplaced.
 
 #[cfg(target_arch = "x86_64")]
-use super::block::Avx2;
-use super::block::{Block, Portable, prefix_xor};
+use super::block::{Avx2, Avx512};
+use super::block::{Block, MOST_PLACES, Portable};
 use super::{Irregularity, MARKED};
 use crate::dialect::{Dialect, Family, LineEnd};
 
@@ -18,8 +18,10 @@ pub(super) struct Found {
     pub(super) record_ends: usize,
     /// Whether any field holds a quote or an escape.
     pub(super) any_marked: bool,
-    /// All bytes are ASCII and none is NUL; if it is false, they may be so all the same.
-    pub(super) is_plain_text: bool,
+    /// Whether all bytes of the window are ASCII.
+    pub(super) is_ascii: bool,
+    /// Whether one of them is NUL.
+    pub(super) has_nul: bool,
     /// The first byte that makes its record irregular whatever the fields, and why.
     pub(super) fault: Option<(usize, Irregularity)>,
 }
@@ -48,12 +50,22 @@ pub(super) fn flatten(window: &[u8], dialect: &Dialect, next: &mut Vec<u32>) -> 
     next.clear();
     next.push(0);
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("popcnt") {
+    if Avx512::found() {
+        // SAFETY: the features were just found.
+        return unsafe { flatten_avx512(window, dialect, next) };
+    } else if Avx2::found() {
         // SAFETY: the features were just found.
         return unsafe { flatten_avx2(window, dialect, next) };
     }
     // SAFETY: the portable block needs no feature.
     unsafe { flatten_with::<Portable>(window, dialect, next) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,pclmulqdq,popcnt,bmi1,bmi2")]
+fn flatten_avx512(window: &[u8], dialect: &Dialect, next: &mut Vec<u32>) -> Found {
+    // SAFETY: this function has the features.
+    unsafe { flatten_with::<Avx512>(window, dialect, next) }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -63,13 +75,20 @@ fn flatten_avx2(window: &[u8], dialect: &Dialect, next: &mut Vec<u32>) -> Found 
     unsafe { flatten_with::<Avx2>(window, dialect, next) }
 }
 
-/// The same without special instructions, for comparison in tests.
+/// The same with all other instructions that the processor has, for comparison in tests.
 #[cfg(test)]
-pub(super) fn flatten_portable(window: &[u8], dialect: &Dialect, next: &mut Vec<u32>) -> Found {
-    next.clear();
-    next.push(0);
+pub(super) fn flatten_otherwise(window: &[u8], dialect: &Dialect, mut check: impl FnMut(Found, &[u32])) {
+    let mut next = vec![0];
     // SAFETY: the portable block needs no feature.
-    unsafe { flatten_with::<Portable>(window, dialect, next) }
+    let found = unsafe { flatten_with::<Portable>(window, dialect, &mut next) };
+    check(found, &next);
+    #[cfg(target_arch = "x86_64")]
+    if Avx512::found() && Avx2::found() {
+        next = vec![0];
+        // SAFETY: the features were just found.
+        let found = unsafe { flatten_avx2(window, dialect, &mut next) };
+        check(found, &next);
+    }
 }
 
 /// # Safety
@@ -91,8 +110,9 @@ unsafe fn flatten_with<B: Block>(window: &[u8], dialect: &Dialect, next: &mut Ve
         base += 64;
     }
     // SAFETY: the CPU has the features.
-    let is_plain_text = unsafe { B::is_plain_text(seen) };
-    carry.found.is_plain_text = is_plain_text && window[base..].iter().all(|&byte| byte > 0 && byte.is_ascii());
+    let (is_ascii, has_nul) = unsafe { (B::is_ascii(seen), B::has_nul(seen)) };
+    carry.found.is_ascii = is_ascii && window[base..].is_ascii();
+    carry.found.has_nul = has_nul || window[base..].contains(&0);
     if base < window.len() {
         let mut tail = [0_u8; 64];
         let length = window.len() - base;
@@ -139,9 +159,12 @@ unsafe fn flatten_block<B: Block>(
         step_by_step(window, base, bits.delimiters | bits.newlines | bits.returns | special, dialect, carry, next);
     } else if quotes == 0 && !carry.in_quote && !carry.marked {
         let listed = bits.structural(window, base, length, dialect, carry);
-        write_bits(listed, base as u32 + 1, next);
+        // SAFETY: by the caller's promise.
+        unsafe { write_bits::<B>(listed, 0, base as u32 + 1, next) };
     } else {
-        let quoted = prefix_xor(quotes) ^ if carry.in_quote { u64::MAX } else { 0 };
+        // SAFETY: by the caller's promise.
+        let odd = unsafe { B::prefix_xor(quotes) };
+        let quoted = odd ^ if carry.in_quote { u64::MAX } else { 0 };
         carry.in_quote = quoted >> 63 == 1;
         let outside = Bits {
             delimiters: bits.delimiters & !quoted,
@@ -150,7 +173,11 @@ unsafe fn flatten_block<B: Block>(
         };
         let listed = outside.structural(window, base, length, dialect, carry);
         let marked = marked_among(listed, quotes, carry);
-        write_marked_bits(listed, marked, base as u32 + 1, next);
+        // Long texts have blocks without a single one.
+        if listed != 0 {
+            // SAFETY: by the caller's promise.
+            unsafe { write_bits::<B>(listed, marked, base as u32 + 1, next) };
+        }
     }
 }
 
@@ -206,43 +233,19 @@ fn marked_among(listed: u64, quotes: u64, carry: &mut Carry) -> u64 {
     sum & listed
 }
 
-/// Appends `first + i` for every set bit i.
+/// Appends `first + i` for every bit i of `bits`, with [`MARKED`] in those that are also in `marked`.
+///
+/// # Safety
+/// The CPU has the features that `B` needs.
 #[inline(always)]
-fn write_bits(mut bits: u64, first: u32, next: &mut Vec<u32>) {
-    let count = bits.count_ones() as usize;
-    // Some at a time without a branch for each: the places behind `count` are overwritten by the next block. Twelve first,
-    // which most blocks have not: how many there are is nothing that a processor could foresee.
-    next.reserve(64 + 12);
+unsafe fn write_bits<B: Block>(bits: u64, marked: u64, first: u32, next: &mut Vec<u32>) {
+    // What is written behind the places is overwritten by the next block.
+    next.reserve(MOST_PLACES);
     let length = next.len();
-    // SAFETY: 76 free places were reserved; at most that many are written below, and `count` of them are initialised.
+    // SAFETY: the places were reserved, and as many as there are bits are initialised.
     unsafe {
-        let mut place = next.as_mut_ptr().add(length);
-        let end = place.add(count);
-        for offset in 0..12 {
-            place.add(offset).write(first.wrapping_add(bits.trailing_zeros()));
-            bits &= bits.wrapping_sub(1);
-        }
-        place = place.add(12);
-        while place < end {
-            for offset in 0..8 {
-                place.add(offset).write(first.wrapping_add(bits.trailing_zeros()));
-                bits &= bits.wrapping_sub(1);
-            }
-            place = place.add(8);
-        }
-        next.set_len(length + count);
-    }
-}
-
-/// [`write_bits`], with [`MARKED`] in those that are also in `marked`.
-#[inline(always)]
-fn write_marked_bits(bits: u64, mut marked: u64, first: u32, next: &mut Vec<u32>) {
-    let before = next.len();
-    write_bits(bits, first, next);
-    while marked != 0 {
-        let bit = marked & marked.wrapping_neg();
-        next[before + (bits & (bit - 1)).count_ones() as usize] |= MARKED;
-        marked ^= bit;
+        B::write_places(bits, (marked, MARKED), first, next.as_mut_ptr().add(length));
+        next.set_len(length + bits.count_ones() as usize);
     }
 }
 

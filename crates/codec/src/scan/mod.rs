@@ -226,9 +226,14 @@ impl<'w> Records<'w> {
         &self.window[self.start(0)..self.start(self.rows)]
     }
 
-    /// Whether all their bytes are ASCII, and none is NUL, as far as is known without looking once more.
-    pub(crate) fn is_plain_text(&self) -> bool {
-        self.found.is_plain_text
+    /// Whether all their bytes are known to be ASCII: those that follow them in the window are, too.
+    pub(crate) fn is_ascii(&self) -> bool {
+        self.found.is_ascii
+    }
+
+    /// Whether one of their bytes may be NUL: one in the window is.
+    pub(crate) fn may_have_nul(&self) -> bool {
+        self.found.has_nul
     }
 
     /// Drops all records from `row` on.

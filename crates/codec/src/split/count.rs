@@ -2,13 +2,16 @@
 //! with quotes is looked through as a whole before it is loaded.
 
 #[cfg(target_arch = "x86_64")]
-use crate::scan::block::Avx2;
-use crate::scan::block::{Block, Portable, prefix_xor};
+use crate::scan::block::{Avx2, Avx512};
+use crate::scan::block::{Block, Portable};
 
 /// The bytes `end` outside quotes, and whether the bytes end inside quotes.
 pub(super) fn count(bytes: &[u8], inside: bool, quote: u8, end: u8) -> (u64, bool) {
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt") {
+    if Avx512::found() {
+        // SAFETY: the features were just found.
+        return unsafe { count_avx512(bytes, inside, quote, end) };
+    } else if Avx2::found() {
         // SAFETY: the features were just found.
         return unsafe { count_avx2(bytes, inside, quote, end) };
     }
@@ -17,7 +20,14 @@ pub(super) fn count(bytes: &[u8], inside: bool, quote: u8, end: u8) -> (u64, boo
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,popcnt")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,pclmulqdq,popcnt,bmi1,bmi2")]
+fn count_avx512(bytes: &[u8], inside: bool, quote: u8, end: u8) -> (u64, bool) {
+    // SAFETY: this function has the features.
+    unsafe { count_with::<Avx512>(bytes, inside, quote, end) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,popcnt")]
 fn count_avx2(bytes: &[u8], inside: bool, quote: u8, end: u8) -> (u64, bool) {
     // SAFETY: this function has the features.
     unsafe { count_with::<Avx2>(bytes, inside, quote, end) }
@@ -33,11 +43,11 @@ unsafe fn count_with<B: Block>(bytes: &[u8], inside: bool, quote: u8, end: u8) -
     let (blocks, tail) = bytes.as_chunks::<64>();
     for block in blocks {
         // SAFETY: 64 bytes, and the features by the caller's promise.
-        let (quotes, ends) = unsafe {
+        let (odd, ends) = unsafe {
             let block = B::load(block.as_ptr());
-            (block.equals(quote), block.equals(end))
+            (B::prefix_xor(block.equals(quote)), block.equals(end))
         };
-        let inside = prefix_xor(quotes) ^ carry;
+        let inside = odd ^ carry;
         records += u64::from((ends & !inside).count_ones());
         carry = if inside >> 63 == 1 { u64::MAX } else { 0 };
     }
@@ -53,7 +63,10 @@ unsafe fn count_with<B: Block>(bytes: &[u8], inside: bool, quote: u8, end: u8) -
 /// they hold an odd number of quotes.
 pub(super) fn first_ends(bytes: &[u8], quote: u8, end: u8) -> ([Option<usize>; 2], bool) {
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt") {
+    if Avx512::found() {
+        // SAFETY: the features were just found.
+        return unsafe { first_ends_avx512(bytes, quote, end) };
+    } else if Avx2::found() {
         // SAFETY: the features were just found.
         return unsafe { first_ends_avx2(bytes, quote, end) };
     }
@@ -62,7 +75,14 @@ pub(super) fn first_ends(bytes: &[u8], quote: u8, end: u8) -> ([Option<usize>; 2
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,popcnt")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,pclmulqdq,popcnt,bmi1,bmi2")]
+fn first_ends_avx512(bytes: &[u8], quote: u8, end: u8) -> ([Option<usize>; 2], bool) {
+    // SAFETY: this function has the features.
+    unsafe { first_ends_with::<Avx512>(bytes, quote, end) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,popcnt")]
 fn first_ends_avx2(bytes: &[u8], quote: u8, end: u8) -> ([Option<usize>; 2], bool) {
     // SAFETY: this function has the features.
     unsafe { first_ends_with::<Avx2>(bytes, quote, end) }
@@ -78,11 +98,11 @@ unsafe fn first_ends_with<B: Block>(bytes: &[u8], quote: u8, end: u8) -> ([Optio
     let (blocks, tail) = bytes.as_chunks::<64>();
     for (number, block) in blocks.iter().enumerate() {
         // SAFETY: 64 bytes, and the features by the caller's promise.
-        let (quotes, ends) = unsafe {
+        let (odd, ends) = unsafe {
             let block = B::load(block.as_ptr());
-            (block.equals(quote), block.equals(end))
+            (B::prefix_xor(block.equals(quote)), block.equals(end))
         };
-        let odd = prefix_xor(quotes) ^ carry;
+        let odd = odd ^ carry;
         for (first, ends) in first.iter_mut().zip([ends & !odd, ends & odd]) {
             if first.is_none() && ends != 0 {
                 *first = Some(number * 64 + ends.trailing_zeros() as usize);

@@ -4,16 +4,23 @@
 //! C reads and Rust does not is either read here (white space) or left to the server, because platforms differ:
 //! hexadecimal floats, signed NaN and NaN with a payload.
 
-use super::digits::parse_short_decimal;
-use super::{Refusal, malformed, only_space, starts_with_word, trim_start};
+use super::digits::{POWERS_OF_TEN, parse_short_decimal};
+use super::reader::{Reader, Words};
+use super::{Refusal, Span, malformed, only_space, starts_with_word, trim_start};
 
 /// The longest text judged here. Rust's parser caps an exponent's size, which only a text far longer than this
 /// could make visible.
 const LONGEST_BYTES: usize = 4096;
 
+/// The most digits of a number whose digits alone are an integer of 64 bits.
+pub(super) const MOST_DIGITS: u32 = 19;
+
 /// Powers of ten that a double holds exactly.
-const EXACT_POWERS: [f64; 17] =
-    [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16];
+const EXACT_POWERS: [f64; MOST_DIGITS as usize + 1] =
+    [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19];
+
+/// The greatest integer up to which a double holds all.
+const LAST_EXACT: u64 = 1 << f64::MANTISSA_DIGITS;
 
 /// Reads a `real`.
 ///
@@ -21,15 +28,7 @@ const EXACT_POWERS: [f64; 17] =
 /// [`Refusal::OutOfRange`] for what rounds to infinity, or to zero without being zero.
 #[inline]
 pub fn parse_float4(text: &[u8]) -> Result<f32, Refusal> {
-    if let Some(double) = parse_exactly(text) {
-        // Rounding twice goes wrong only where the double lies in the middle between two singles: everywhere else
-        // the number itself lies on the same side of that middle.
-        const MIDDLE: u64 = 1 << 28;
-        if double.to_bits() & (2 * MIDDLE - 1) != MIDDLE {
-            return Ok(double as f32);
-        }
-    }
-    parse_slowly(text)
+    read_float4(Words, text.into())
 }
 
 /// Reads a `double precision`.
@@ -38,22 +37,80 @@ pub fn parse_float4(text: &[u8]) -> Result<f32, Refusal> {
 /// [`Refusal::OutOfRange`] for what rounds to infinity, or to zero without being zero.
 #[inline]
 pub fn parse_float8(text: &[u8]) -> Result<f64, Refusal> {
-    match parse_exactly(text) {
+    read_float8(Words, text.into())
+}
+
+/// [`parse_float4`] by a reader of one's own.
+#[inline(always)]
+pub(crate) fn read_float4(reader: impl Reader, span: Span<'_>) -> Result<f32, Refusal> {
+    match regular_float4(reader, span) {
         Some(value) => Ok(value),
-        None => parse_slowly(text),
+        None => parse_slowly(span.text()),
     }
 }
 
-/// The common spelling: up to 16 characters, the digits exactly a double, as is the power of ten. One division of
-/// two exact numbers rounds once, hence correctly (Clinger, "How to read floating point numbers accurately", 1990).
-#[inline]
-fn parse_exactly(text: &[u8]) -> Option<f64> {
-    let short = parse_short_decimal(text.into())?;
-    if short.digits > 1 << 53 {
-        return None;
+/// [`parse_float8`] by a reader of one's own.
+#[inline(always)]
+pub(crate) fn read_float8(reader: impl Reader, span: Span<'_>) -> Result<f64, Refusal> {
+    match reader.double(span) {
+        Some(value) => Ok(value),
+        None => parse_slowly(span.text()),
     }
-    let magnitude = short.digits as f64 / EXACT_POWERS[short.fraction_digits as usize];
+}
+
+/// A `real` that the nearest double tells.
+#[inline(always)]
+pub(crate) fn regular_float4(reader: impl Reader, span: Span<'_>) -> Option<f32> {
+    let double = reader.double(span)?;
+    // Rounding twice goes wrong only where the double lies in the middle between two singles: everywhere else
+    // the number itself lies on the same side of that middle.
+    const MIDDLE: u64 = 1 << 28;
+    (double.to_bits() & (2 * MIDDLE - 1) != MIDDLE).then_some(double as f32)
+}
+
+/// The common spelling, of up to 16 characters.
+#[inline]
+pub(super) fn parse_exactly(span: Span<'_>) -> Option<f64> {
+    let short = parse_short_decimal(span)?;
+    let magnitude = exact_quotient(short.digits, short.fraction_digits)?;
     Some(if short.negative { -magnitude } else { magnitude })
+}
+
+/// The double nearest to `digits` / 10^`fraction_digits`, where the digits are exactly a double, as is the power of ten:
+/// one division of two exact numbers rounds once, hence correctly (Clinger, "How to read floating point numbers
+/// accurately", 1990).
+#[inline(always)]
+fn exact_quotient(digits: u64, fraction_digits: u32) -> Option<f64> {
+    let power = EXACT_POWERS.get(fraction_digits as usize)?;
+    (digits <= LAST_EXACT).then(|| digits as f64 / power)
+}
+
+/// The double nearest to `digits` / 10^`fraction_digits`, of which there are [`MOST_DIGITS`] at most.
+#[inline(always)]
+pub(super) fn nearest_quotient(digits: u64, fraction_digits: u32) -> f64 {
+    match exact_quotient(digits, fraction_digits) {
+        Some(value) => value,
+        None => divide_and_round(digits, POWERS_OF_TEN[fraction_digits as usize]),
+    }
+}
+
+/// The double nearest to `dividend` / `divisor`, neither of them zero; of two that are equally near, the even one.
+#[inline(never)]
+fn divide_and_round(dividend: u64, divisor: u64) -> f64 {
+    let (up, down) = (dividend.leading_zeros(), divisor.leading_zeros());
+    // Between 1/2 and 2, in units of 2^-63: 63 bits at least, of which a double keeps 53.
+    let (dividend, divisor) = (u128::from(dividend << up) << 63, u128::from(divisor << down));
+    let quotient = (dividend / divisor) as u64;
+    // What was left over only says on which side of the middle the number lies, as the lowest bit does then.
+    let sticky = u64::from(u128::from(quotient) * divisor != dividend);
+    // To make a double of an integer rounds to the nearest, and a power of two changes no digit.
+    (quotient | sticky) as f64 * power_of_two(down as i32 - up as i32 - 63)
+}
+
+/// 2^`exponent`, of a double that is not among the smallest.
+fn power_of_two(exponent: i32) -> f64 {
+    const BIAS: i32 = f64::MAX_EXP - 1;
+    f64::from_bits(((exponent + BIAS) as u64) << (f64::MANTISSA_DIGITS - 1))
 }
 
 /// What the two types differ in.

@@ -48,7 +48,7 @@ pub(crate) fn read_int4(reader: impl Reader, span: Span<'_>, server: ServerVersi
 /// [`parse_int8`] by a reader of one's own.
 #[inline(always)]
 pub(crate) fn read_int8(reader: impl Reader, span: Span<'_>, server: ServerVersion) -> Result<i64, Refusal> {
-    match reader.integer(span).or_else(|| parse_long(span)) {
+    match reader.long_integer(span) {
         Some(value) => Ok(value),
         None => parse_slowly(span.text(), server, i64::BITS),
     }
@@ -95,7 +95,7 @@ pub(super) fn parse_plain(span: Span<'_>) -> Option<i64> {
 
 /// An optional minus sign and 17 to 19 digits, where a `bigint` can hold them.
 #[inline(never)]
-fn parse_long(span: Span<'_>) -> Option<i64> {
+pub(super) fn parse_long(span: Span<'_>) -> Option<i64> {
     let (negative, digits) = span.split_minus();
     let magnitude = i64::try_from(parse_long_digits(digits)?).ok()?;
     Some(if negative { -magnitude } else { magnitude })

@@ -5,7 +5,7 @@
 
 use super::groups::Groups;
 use super::numeric::NumericSize;
-use super::{Span, date, integer, numeric};
+use super::{Span, date, float, integer, numeric, timestamp};
 
 /// A loop over many fields.
 pub(crate) trait Loop {
@@ -21,14 +21,23 @@ pub(crate) trait Reader: Copy {
     /// A minus sign or none, and digits.
     fn integer(self, span: Span<'_>) -> Option<i64>;
 
+    /// The same, and as many digits as a `bigint` has.
+    fn long_integer(self, span: Span<'_>) -> Option<i64>;
+
     /// A number that a column of this size need not round, in base-10,000 digits.
     fn groups(self, span: Span<'_>, size: NumericSize) -> Option<Groups>;
 
     /// The same, as an integer that counts the last of `scale` decimal places; `precision` is at most 18.
     fn scaled(self, span: Span<'_>, precision: u8, scale: u8) -> Option<i64>;
 
+    /// A minus sign or none, and digits with a point among them or none: the double that is nearest.
+    fn double(self, span: Span<'_>) -> Option<f64>;
+
     /// A day as ISO 8601 has it, in days since 2000-01-01.
     fn date(self, span: Span<'_>) -> Option<i32>;
+
+    /// Such a day and a time of that day, in microseconds since 2000-01-01; the year has four digits.
+    fn timestamp(self, span: Span<'_>) -> Option<i64>;
 }
 
 /// By words of eight bytes, on any processor.
@@ -47,6 +56,11 @@ impl Reader for Words {
     }
 
     #[inline(always)]
+    fn long_integer(self, span: Span<'_>) -> Option<i64> {
+        integer::parse_plain(span).or_else(|| integer::parse_long(span))
+    }
+
+    #[inline(always)]
     fn groups(self, span: Span<'_>, size: NumericSize) -> Option<Groups> {
         numeric::read_price(span, size.typmod)
     }
@@ -59,5 +73,15 @@ impl Reader for Words {
     #[inline(always)]
     fn date(self, span: Span<'_>) -> Option<i32> {
         date::parse_regular(span.text())
+    }
+
+    #[inline(always)]
+    fn double(self, span: Span<'_>) -> Option<f64> {
+        float::parse_exactly(span)
+    }
+
+    #[inline(always)]
+    fn timestamp(self, span: Span<'_>) -> Option<i64> {
+        timestamp::parse_plain(span.text())
     }
 }

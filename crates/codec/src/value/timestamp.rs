@@ -7,7 +7,8 @@
 use super::civil::{self, MICROS_PER_DAY, Moment, days_from_recent, round_micros};
 use super::date::parse_iso;
 use super::digits::{all_digits, combine_eight};
-use super::{Refusal, TypeFamily};
+use super::reader::{Reader, Words};
+use super::{Refusal, Span, TypeFamily};
 
 /// Add to PostgreSQL's microseconds (since 2000-01-01) to get Unix microseconds (since 1970-01-01).
 pub const UNIX_EPOCH_MICROS: i64 = civil::UNIX_EPOCH_DAYS as i64 * MICROS_PER_DAY;
@@ -49,7 +50,17 @@ pub fn parse(text: &[u8]) -> Result<i64, Refusal> {
 /// but refuses to receive in binary.
 #[inline]
 pub fn parse_with_precision(text: &[u8], precision: u8) -> Result<i64, Refusal> {
-    round(parse(text)?, precision)
+    read(Words, text.into(), precision)
+}
+
+/// [`parse_with_precision`] by a reader of one's own.
+#[inline(always)]
+pub(crate) fn read(reader: impl Reader, span: Span<'_>, precision: u8) -> Result<i64, Refusal> {
+    let micros = match reader.timestamp(span) {
+        Some(micros) => micros,
+        None => parse_slowly(span.text())?,
+    };
+    round(micros, precision)
 }
 
 /// Reads a `timestamp(precision) with time zone` in microseconds since 2000-01-01 00:00 UTC. Where the session's time
@@ -59,9 +70,15 @@ pub fn parse_with_precision(text: &[u8], precision: u8) -> Result<i64, Refusal> 
 /// As [`parse_with_precision`].
 #[inline]
 pub fn parse_tz(text: &[u8], precision: u8, utc: bool) -> Result<i64, Refusal> {
-    let micros = match parse_plain_tz(text, utc) {
+    read_tz(Words, text.into(), precision, utc)
+}
+
+/// [`parse_tz`] by a reader of one's own.
+#[inline(always)]
+pub(crate) fn read_tz(reader: impl Reader, span: Span<'_>, precision: u8, utc: bool) -> Result<i64, Refusal> {
+    let micros = match regular_tz(reader, span, utc) {
         Some(micros) => micros,
-        None => parse_tz_slowly(text, utc)?,
+        None => parse_tz_slowly(span.text(), utc)?,
     };
     round(micros, precision)
 }
@@ -75,37 +92,46 @@ pub(crate) fn round(micros: i64, precision: u8) -> Result<i64, Refusal> {
     if rounded > LAST { Err(Refusal::Unsure) } else { Ok(rounded) }
 }
 
-/// [`parse_plain`] followed by `Z`, `+HH` or `+HH:MM`, or by nothing.
-#[inline]
-fn parse_plain_tz(text: &[u8], utc: bool) -> Option<i64> {
+/// What a reader knows, followed by `Z`, `+HH` or `+HH:MM`, or by nothing.
+#[inline(always)]
+pub(crate) fn regular_tz(reader: impl Reader, span: Span<'_>, utc: bool) -> Option<i64> {
+    let (zone_bytes, minutes_ahead) = regular_zone(span.text())?;
+    if zone_bytes == 0 && !utc {
+        return None;
+    }
+    // The years 1 to 9999, so that nothing comes near the ends of the range.
+    let local = reader.timestamp(span.prefix(span.text().len() - zone_bytes))?;
+    Some(local - minutes_ahead * 60_000_000)
+}
+
+/// How many bytes at the end of a text are its zone, and how many minutes that is ahead of UTC.
+#[inline(always)]
+fn regular_zone(text: &[u8]) -> Option<(usize, i64)> {
     let digit = |byte: u8| byte.is_ascii_digit().then(|| i64::from(byte - b'0'));
     let offset = |sign: u8, minutes: i64| if sign == b'-' { -minutes } else { minutes };
-    let (local, minutes_ahead) = match text {
-        [local @ .., b'Z'] => (local, 0),
-        [local @ .., sign @ (b'+' | b'-'), h1, h0, b':', m1, m0] => {
+    Some(match text {
+        [.., b'Z'] => (1, 0),
+        [.., sign @ (b'+' | b'-'), h1, h0, b':', m1, m0] => {
             let (hours, minutes) = (10 * digit(*h1)? + digit(*h0)?, 10 * digit(*m1)? + digit(*m0)?);
             if hours > 14 || minutes > 59 {
                 return None;
             }
-            (local, offset(*sign, 60 * hours + minutes))
+            (6, offset(*sign, 60 * hours + minutes))
         }
-        [local @ .., sign @ (b'+' | b'-'), h1, h0] => {
+        [.., sign @ (b'+' | b'-'), h1, h0] => {
             let hours = 10 * digit(*h1)? + digit(*h0)?;
             if hours > 14 {
                 return None;
             }
-            (local, offset(*sign, 60 * hours))
+            (3, offset(*sign, 60 * hours))
         }
-        _ if utc => (text, 0),
-        _ => return None,
-    };
-    // The years 1 to 9999, so that nothing comes near the ends of the range.
-    parse_plain(local).map(|micros| micros - minutes_ahead * 60_000_000)
+        _ => (0, 0),
+    })
 }
 
 /// `YYYY-MM-DD HH:MM:SS` with 1 to 6 digits of fraction or none, and a space or `T` between.
 #[inline]
-fn parse_plain(text: &[u8]) -> Option<i64> {
+pub(super) fn parse_plain(text: &[u8]) -> Option<i64> {
     let (date, rest) = text.split_first_chunk::<10>()?;
     let ([separator, time @ ..], fraction) = rest.split_first_chunk::<9>()?;
     if !matches!(separator, b' ' | b'T') {

@@ -27,7 +27,7 @@ pub fn parse(text: &[u8]) -> Result<[u8; 16], Refusal> {
 
 /// `8-4-4-4-12`.
 #[inline]
-fn parse_plain(text: &[u8]) -> Option<[u8; 16]> {
+pub(crate) fn parse_plain(text: &[u8]) -> Option<[u8; 16]> {
     const PLACES: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
     let text = <&[u8; 36]>::try_from(text).ok()?;
     let mut bytes = [0; 16];

@@ -9,14 +9,16 @@
 //! features; a method that is not `#[inline(always)]` loses them, and with them all that is gained.
 
 use super::Span;
-use super::civil::days_of;
+use super::civil::{MICROS_PER_DAY, days_of};
+use super::digits::POWERS_OF_TEN;
+use super::float::nearest_quotient;
 use super::groups::Groups;
 use super::numeric::NumericSize;
 use super::reader::{Loop, Reader};
 use std::arch::x86_64::{
-    __m128i, _mm_and_si128, _mm_cmpeq_epi8, _mm_cmpeq_epi16, _mm_cvtsi128_si64, _mm_loadu_si128, _mm_madd_epi16,
-    _mm_maddubs_epi16, _mm_movemask_epi8, _mm_packs_epi16, _mm_packus_epi32, _mm_set1_epi8, _mm_set1_epi16,
-    _mm_set1_epi32, _mm_setzero_si128, _mm_shuffle_epi8, _mm_subs_epu8, _mm_testz_si128, _mm_xor_si128,
+    __m128i, _mm_and_si128, _mm_cmpeq_epi8, _mm_cmpeq_epi16, _mm_cvtsi128_si64, _mm_extract_epi32, _mm_loadu_si128,
+    _mm_madd_epi16, _mm_maddubs_epi16, _mm_movemask_epi8, _mm_packs_epi16, _mm_packus_epi32, _mm_set1_epi8,
+    _mm_set1_epi16, _mm_set1_epi32, _mm_setzero_si128, _mm_shuffle_epi8, _mm_subs_epu8, _mm_testz_si128, _mm_xor_si128,
 };
 
 /// Bytes of a load.
@@ -61,6 +63,9 @@ const FIRST: &[u8; 2 * WIDTH] = &{
     mask
 };
 
+/// The most characters of a number that is read in two parts.
+const MOST_DIGITS: usize = super::float::MOST_DIGITS as usize;
+
 /// The most decimal places that a text is read into.
 const MOST_PLACES: usize = 12;
 
@@ -85,6 +90,24 @@ const AROUND_POINT: &[[[u8; WIDTH]; WIDTH]; MOST_PLACES + 1] = &{
             point += 1;
         }
         places += 1;
+    }
+    shuffles
+};
+
+/// As shuffle, by where the point is: the bytes without it, and a zero behind them.
+const WITHOUT_POINT: &[[u8; WIDTH]; WIDTH + 1] = &{
+    let mut shuffles = [[0x80; WIDTH]; WIDTH + 1];
+    let mut point = 0;
+    while point <= WIDTH {
+        let mut to = 0;
+        while to < WIDTH {
+            let from = if to < point { to } else { to + 1 };
+            if from < WIDTH {
+                shuffles[point][to] = from as u8;
+            }
+            to += 1;
+        }
+        point += 1;
     }
     shuffles
 };
@@ -127,6 +150,56 @@ fn sixteen(digits: __m128i) -> u64 {
     (eights & 0xFFFF_FFFF) * 100_000_000 + (eights >> 32)
 }
 
+/// A part of a number's text.
+#[derive(Clone, Copy)]
+struct Part {
+    /// What its digits spell.
+    value: u64,
+    /// How many there are.
+    digits: usize,
+    /// How many stand behind a point; `None` where there is no point.
+    behind_point: Option<usize>,
+}
+
+impl Part {
+    /// The part that begins there, of at most sixteen bytes: digits, and a point among them or none.
+    ///
+    /// # Safety
+    /// Sixteen bytes can be read from `start` on, and there is a [`Wide`].
+    #[inline(always)]
+    unsafe fn read(start: *const u8, length: usize) -> Option<Self> {
+        // SAFETY: by the caller's promise; the tables are long enough for lengths up to sixteen.
+        unsafe {
+            let text = load(start);
+            let points = _mm_movemask_epi8(_mm_cmpeq_epi8(text, _mm_set1_epi8(b'.'.cast_signed()))).cast_unsigned();
+            // Where there is none, it is behind the text.
+            let point = (points | 1 << length).trailing_zeros() as usize;
+            let pointed = point < length;
+            let count = length - usize::from(pointed);
+            let digits = _mm_xor_si128(text, _mm_set1_epi8(b'0'.cast_signed()));
+            let digits = _mm_shuffle_epi8(digits, load(WITHOUT_POINT[point].as_ptr()));
+            let digits = _mm_shuffle_epi8(digits, load(TO_END.as_ptr().add(count)));
+            if !within(digits, _mm_set1_epi8(9)) {
+                return None;
+            }
+            let behind_point = pointed.then(|| length - 1 - point);
+            Some(Self { value: sixteen(digits), digits: count, behind_point })
+        }
+    }
+
+    /// A part and the one behind it, which has at most nineteen digits together with it.
+    #[inline(always)]
+    fn join(self, last: Self) -> Option<Self> {
+        let behind_point = match (self.behind_point, last.behind_point) {
+            (Some(_), Some(_)) => return None,
+            (Some(behind), None) => Some(behind + last.digits),
+            (None, behind) => behind,
+        };
+        let value = self.value * POWERS_OF_TEN[last.digits] + last.value;
+        Some(Self { value, digits: self.digits + last.digits, behind_point })
+    }
+}
+
 /// A text without its minus sign, and whether there is one.
 #[derive(Clone, Copy)]
 struct Unsigned {
@@ -148,6 +221,29 @@ impl Unsigned {
         let negative = unsafe { *start } == b'-';
         let start = start.wrapping_add(usize::from(negative));
         Some(Self { start, length: span.text().len().wrapping_sub(usize::from(negative)), negative })
+    }
+
+    /// All of it as a number of at most [`MOST_DIGITS`] characters, the point among them.
+    #[inline(always)]
+    fn number(self) -> Option<Part> {
+        if self.length.wrapping_sub(1) >= MOST_DIGITS {
+            return None;
+        }
+        // SAFETY: there is no `Unsigned` without a `Wide`, nor with less than sixteen bytes to be read; of a longer text
+        // the last sixteen are its own.
+        unsafe {
+            if self.length <= WIDTH {
+                return Part::read(self.start, self.length);
+            }
+            let first = self.length - WIDTH;
+            Part::read(self.start, first)?.join(Part::read(self.start.add(first), WIDTH)?)
+        }
+    }
+
+    /// A value with the sign that was left out.
+    #[inline(always)]
+    fn signed(self, magnitude: i64) -> i64 {
+        if self.negative { -magnitude } else { magnitude }
     }
 
     /// The digits as `shuffles` (one of [`AROUND_POINT`]) has them, zeros where the text has fewer; `None` where it has more
@@ -203,8 +299,15 @@ impl Reader for Wide {
         if !within(digits, unsafe { _mm_set1_epi8(9) }) {
             return None;
         }
-        let magnitude = sixteen(digits).cast_signed();
-        Some(if text.negative { -magnitude } else { magnitude })
+        Some(text.signed(sixteen(digits).cast_signed()))
+    }
+
+    #[inline(always)]
+    fn long_integer(self, span: Span<'_>) -> Option<i64> {
+        let text = Unsigned::of(span)?;
+        let number = text.number()?;
+        let magnitude = i64::try_from(number.value).ok()?;
+        number.behind_point.is_none().then(|| text.signed(magnitude))
     }
 
     #[inline(always)]
@@ -227,7 +330,18 @@ impl Reader for Wide {
         let text = Unsigned::of(span)?;
         let places = usize::from(scale);
         let most_whole = usize::from(precision).checked_sub(places)?.min(WIDTH.saturating_sub(places));
-        let magnitude = sixteen(text.around_point(AROUND_POINT.get(places)?, places, most_whole)?).cast_signed();
+        let digits = text.around_point(AROUND_POINT.get(places)?, places, most_whole)?;
+        Some(text.signed(sixteen(digits).cast_signed()))
+    }
+
+    #[inline(always)]
+    fn double(self, span: Span<'_>) -> Option<f64> {
+        let text = Unsigned::of(span)?;
+        let number = text.number()?;
+        if number.digits == 0 {
+            return None;
+        }
+        let magnitude = nearest_quotient(number.value, number.behind_point.unwrap_or(0) as u32);
         Some(if text.negative { -magnitude } else { magnitude })
     }
 
@@ -254,13 +368,68 @@ impl Reader for Wide {
         };
         days_of(parts as usize & 0xFFFF_FFFF, (parts >> 32 & 0xFF) as usize, (parts >> 40) as u32)
     }
+
+    #[inline(always)]
+    fn timestamp(self, span: Span<'_>) -> Option<i64> {
+        /// What is behind the minutes: seconds and their fraction.
+        const REST: usize = WIDTH;
+        const ANY: u8 = 0xFF;
+        const NONE: u8 = 0x80;
+        const ISO: &[u8; WIDTH] = b"0000-00-00\x0000:00";
+        const LIMITS: [u8; WIDTH] = [9, 9, 9, 9, 0, 9, 9, 0, 9, 9, ANY, 9, 9, 0, 9, 9];
+        const DIGITS: [u8; WIDTH] = [0, 1, 2, 3, 5, 6, 8, 9, 11, 12, 14, 15, NONE, NONE, NONE, NONE];
+        // As for a date, and behind it the hour and 256 times the minute.
+        const WEIGHTS: [i16; 8] = [1600, 16, 1, 256, 1, 256, 0, 0];
+        const SECONDS: &[u8; WIDTH] = b":00.000000\0\0\0\0\0\0";
+        const REST_LIMITS: [u8; WIDTH] = [0, 9, 9, 0, 9, 9, 9, 9, 9, 9, ANY, ANY, ANY, ANY, ANY, ANY];
+        const REST_DIGITS: [u8; WIDTH] = [NONE, NONE, 1, 2, 4, 5, 6, 7, 8, 9, NONE, NONE, NONE, NONE, NONE, NONE];
+        // The second, the first four digits of its fraction, the other two.
+        const REST_WEIGHTS: [i16; 8] = [0, 1, 100, 1, 1, 0, 0, 0];
+        let (text, length) = (span.text(), span.text().len());
+        // `:SS` alone, or a point and one to six digits behind it.
+        if !matches!(length.wrapping_sub(REST), 3 | 5..=10) || span.readable() < REST + WIDTH {
+            return None;
+        }
+        if !matches!(text[10], b' ' | b'T') {
+            return None;
+        }
+        // SAFETY: there is no `Wide` without the features; 32 bytes can be read where the text begins.
+        let (day, time, seconds, last_micros) = unsafe {
+            let pairs_of = |digits: __m128i, places: &[u8; WIDTH], weights: &[i16; 8]| {
+                let pairs = _mm_maddubs_epi16(_mm_shuffle_epi8(digits, load(places.as_ptr())), _mm_set1_epi16(0x010A));
+                _mm_madd_epi16(pairs, load(weights.as_ptr().cast()))
+            };
+            let digits = _mm_xor_si128(load(text.as_ptr()), load(ISO.as_ptr()));
+            let rest = _mm_xor_si128(load(text.as_ptr().add(REST)), load(SECONDS.as_ptr()));
+            let rest = _mm_and_si128(rest, load(FIRST.as_ptr().add(REST + WIDTH - length)));
+            if !within(digits, load(LIMITS.as_ptr())) || !within(rest, load(REST_LIMITS.as_ptr())) {
+                return None;
+            }
+            let moment = pairs_of(digits, &DIGITS, &WEIGHTS);
+            let rest = pairs_of(rest, &REST_DIGITS, &REST_WEIGHTS);
+            (
+                _mm_cvtsi128_si64(moment).cast_unsigned(),
+                _mm_extract_epi32(moment, 2).cast_unsigned(),
+                _mm_cvtsi128_si64(rest).cast_unsigned(),
+                _mm_extract_epi32(rest, 2),
+            )
+        };
+        let (hour, minute, second) = (time & 0xFF, time >> 8, seconds as u32);
+        if (hour > 23) | (minute > 59) | (second > 59) {
+            return None;
+        }
+        let days = days_of(day as usize & 0xFFFF_FFFF, (day >> 32 & 0xFF) as usize, (day >> 40) as u32)?;
+        let second_of_day = i64::from((hour * 60 + minute) * 60 + second);
+        let micros = (seconds >> 32).cast_signed() * 100 + i64::from(last_micros);
+        Some(i64::from(days) * MICROS_PER_DAY + second_of_day * 1_000_000 + micros)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::value::numeric::{Typmod, encode_binary, parse_scaled_i64};
-    use crate::value::{ServerVersion, date, integer};
+    use crate::value::{ServerVersion, date, integer, timestamp};
     use proptest::prelude::*;
 
     /// A text and what stands behind it in a window, which must not be taken for a part of it.
@@ -279,6 +448,19 @@ mod tests {
         each_neighbour(text, |span| {
             if let Some(value) = wide.integer(span) {
                 assert_eq!(integer::parse_int8(text, ServerVersion::NEWEST), Ok(value), "{text:?}");
+                known += 1;
+            }
+            if let Some(value) = wide.long_integer(span) {
+                assert_eq!(integer::parse_int8(text, ServerVersion::NEWEST), Ok(value), "{text:?}");
+                known += 1;
+            }
+            if let Some(value) = wide.double(span) {
+                let expected: f64 = std::str::from_utf8(text).expect("digits").parse().expect("a number");
+                assert_eq!(value.to_bits(), expected.to_bits(), "{text:?}");
+                known += 1;
+            }
+            if let Some(micros) = wide.timestamp(span) {
+                assert_eq!(timestamp::parse(text), Ok(micros), "{text:?}");
                 known += 1;
             }
             if let Some(days) = wide.date(span) {
@@ -307,7 +489,14 @@ mod tests {
 
     #[test]
     fn every_byte_in_every_place() {
-        let texts: [&[u8]; 9] = [
+        let texts: [&[u8]; 16] = [
+            b"9223372036854775807",
+            b"-922337203685477580",
+            b"-1.2345678901234567",
+            b"0.1234567890123456",
+            b"12345678901234.5678",
+            b"2024-02-29 23:59:59",
+            b"1999-12-31T00:00:00.123456",
             b"1234567890123456",
             b"-123456789012345",
             b"12345678.12",
@@ -334,9 +523,24 @@ mod tests {
         if Wide::found().is_none() {
             return;
         }
-        for text in
-            ["0", "-1", "42", "1234567", "2147483647", "-9007199254740", "17.00", "0.04", "-12345.67", "1998-12-01"]
-        {
+        for text in [
+            "0",
+            "-1",
+            "42",
+            "1234567",
+            "2147483647",
+            "-9007199254740",
+            "9223372036854775807",
+            "17.00",
+            "0.04",
+            "-12345.67",
+            "0.30000000000000004",
+            "-976562.5068359375",
+            "1998-12-01",
+            "1998-12-01 12:34:56",
+            "1998-12-01T12:34:56.7",
+            "1998-12-01 12:34:56.789012",
+        ] {
             assert!(compare(text.as_bytes()) > 0, "{text}");
         }
         for text in
@@ -352,6 +556,19 @@ mod tests {
         #[test]
         fn numbers(text in "-?[0-9]{0,17}[.]?[0-9]{0,13}|[-+0-9.eE ]{0,18}") {
             compare(text.as_bytes());
+        }
+
+        #[test]
+        fn doubles(text in "-?([0-9]{1,19}[.]?|[0-9]{0,18}[.][0-9]{1,18})|-?[0-9.]{0,20}") {
+            compare(text.as_bytes());
+        }
+
+        #[test]
+        fn timestamps(
+            date in "(19|20)[0-9]{2}-[01][0-9]-[0-3][0-9]",
+            time in "[ T][0-2][0-9]:[0-6][0-9]:[0-6][0-9]([.][0-9]{0,8})?|[ T][0-9:.]{7,16}",
+        ) {
+            compare((date + &time).as_bytes());
         }
 
         #[test]

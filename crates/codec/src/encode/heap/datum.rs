@@ -28,7 +28,7 @@ pub(super) struct Integers<R, const WIDTH: usize>(pub(super) R);
 impl<R: Reader, const WIDTH: usize> Regular for Integers<R, WIDTH> {
     #[inline(always)]
     unsafe fn put(self, span: Span<'_>, to: *mut u8) -> Option<*mut u8> {
-        let value = self.0.integer(span)?;
+        let value = if WIDTH == 8 { self.0.long_integer(span)? } else { self.0.integer(span)? };
         // SAFETY: by the caller's promise.
         unsafe {
             Some(match WIDTH {
@@ -62,6 +62,69 @@ impl<R: Reader> Regular for Dates<R> {
     unsafe fn put(self, span: Span<'_>, to: *mut u8) -> Option<*mut u8> {
         // SAFETY: by the caller's promise.
         Some(unsafe { put_fixed(to, self.0.date(span)?.to_le_bytes(), 4) })
+    }
+}
+
+/// `double precision`
+#[derive(Clone, Copy)]
+pub(super) struct Doubles<R>(pub(super) R);
+
+impl<R: Reader> Regular for Doubles<R> {
+    #[inline(always)]
+    unsafe fn put(self, span: Span<'_>, to: *mut u8) -> Option<*mut u8> {
+        // SAFETY: by the caller's promise.
+        Some(unsafe { put_fixed(to, self.0.double(span)?.to_le_bytes(), 8) })
+    }
+}
+
+/// `real`
+#[derive(Clone, Copy)]
+pub(super) struct Singles<R>(pub(super) R);
+
+impl<R: Reader> Regular for Singles<R> {
+    #[inline(always)]
+    unsafe fn put(self, span: Span<'_>, to: *mut u8) -> Option<*mut u8> {
+        // SAFETY: by the caller's promise.
+        Some(unsafe { put_fixed(to, value::float::regular_float4(self.0, span)?.to_le_bytes(), 4) })
+    }
+}
+
+/// `timestamp(p)`
+#[derive(Clone, Copy)]
+pub(super) struct Timestamps<R>(pub(super) R, pub(super) u8);
+
+impl<R: Reader> Regular for Timestamps<R> {
+    #[inline(always)]
+    unsafe fn put(self, span: Span<'_>, to: *mut u8) -> Option<*mut u8> {
+        let micros = value::timestamp::round(self.0.timestamp(span)?, self.1).ok()?;
+        // SAFETY: by the caller's promise.
+        Some(unsafe { put_fixed(to, micros.to_le_bytes(), 8) })
+    }
+}
+
+/// `timestamp(p) with time zone`, and whether the session's time zone is UTC
+#[derive(Clone, Copy)]
+pub(super) struct ZonedTimestamps<R>(pub(super) R, pub(super) u8, pub(super) bool);
+
+impl<R: Reader> Regular for ZonedTimestamps<R> {
+    #[inline(always)]
+    unsafe fn put(self, span: Span<'_>, to: *mut u8) -> Option<*mut u8> {
+        let micros = value::timestamp::regular_tz(self.0, span, self.2)?;
+        let micros = value::timestamp::round(micros, self.1).ok()?;
+        // SAFETY: by the caller's promise.
+        Some(unsafe { put_fixed(to, micros.to_le_bytes(), 8) })
+    }
+}
+
+/// `uuid`
+#[derive(Clone, Copy)]
+pub(super) struct Uuids;
+
+impl Regular for Uuids {
+    #[inline(always)]
+    unsafe fn put(self, span: Span<'_>, to: *mut u8) -> Option<*mut u8> {
+        // SAFETY: by the caller's promise.
+        Some(unsafe { put_fixed(to, value::uuid::parse_plain(span.text())?, 1) })
     }
 }
 
@@ -153,9 +216,12 @@ pub(super) unsafe fn put(
                 let (text, padding) = check.fit_char(field, text, limit)?;
                 put_text(to, span.prefix(text.len()), padding)
             }
-            HotType::Float4 | HotType::Float8 | HotType::Timestamp(_) | HotType::Rare => {
-                put_rare(kind, text, server, to)?
-            }
+            HotType::Float4
+            | HotType::Float8
+            | HotType::Timestamp(_)
+            | HotType::TimestampTz(..)
+            | HotType::Uuid
+            | HotType::Rare => put_rare(kind, text, server, to)?,
         })
     }
 }

@@ -26,7 +26,10 @@ use crate::value::reader::{Loop, Reader, Words};
 #[cfg(target_arch = "x86_64")]
 use crate::value::wide::Wide;
 use crate::value::{Refusal, ServerVersion};
-use datum::{Booleans, Chars, Dates, Integers, Numbers, Others, Regular, Texts};
+use datum::{
+    Booleans, Chars, Dates, Doubles, Integers, Numbers, Others, Regular, Singles, Texts, Timestamps, Uuids,
+    ZonedTimestamps,
+};
 use std::ops::{DerefMut, Range};
 use tuple::{TupleLoop, TupleMaker};
 
@@ -222,9 +225,9 @@ impl HeapPageEncoder {
     #[inline(always)]
     fn begin_strip(&mut self, records: &Records<'_>, rows: impl Iterator<Item = usize>) -> usize {
         let fixed = self.padding + FIXED_BYTES * self.attributes.len() + ROW_SLACK_BYTES;
-        let text = |row: usize| records.start(row + 1) - records.start(row);
-        let short = rows.take_while(|&row| text(row) <= LONGEST_TEXT_BYTES);
-        self.strip.begin(short.map(|row| (records.entry(row), 2 * text(row) + fixed)))
+        let texts = rows.map(|row| (records.entry(row), records.start(row + 1) - records.start(row)));
+        let short = texts.take_while(|&(_, text)| text <= LONGEST_TEXT_BYTES);
+        self.strip.begin(short.map(|(entry, text)| (entry, 2 * text + fixed)))
     }
 
     /// Writes the values of a strip's records, as `heap_fill_tuple` does.
@@ -255,7 +258,14 @@ impl HeapPageEncoder {
                 HotType::Int2 => column.fill(reader, Integers::<_, 2>(reader), strip),
                 HotType::Int4 => column.fill(reader, Integers::<_, 4>(reader), strip),
                 HotType::Int8 => column.fill(reader, Integers::<_, 8>(reader), strip),
+                HotType::Float4 => column.fill(reader, Singles(reader), strip),
+                HotType::Float8 => column.fill(reader, Doubles(reader), strip),
                 HotType::Date => column.fill(reader, Dates(reader), strip),
+                HotType::Timestamp(precision) => column.fill(reader, Timestamps(reader, precision), strip),
+                HotType::TimestampTz(precision, utc) => {
+                    column.fill(reader, ZonedTimestamps(reader, precision, utc), strip);
+                }
+                HotType::Uuid => column.fill(reader, Uuids, strip),
                 HotType::Numeric(typmod) => column.fill(reader, Numbers(reader, typmod.into()), strip),
                 HotType::Text if check.passed() => column.fill(reader, Texts(LONGEST_TEXT_BYTES), strip),
                 HotType::Varchar(limit) if check.passed() => column.fill(reader, Texts(limit as usize), strip),

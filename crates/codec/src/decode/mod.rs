@@ -1,9 +1,12 @@
 //! The value text of a field: quotes and escapes removed, NULL told apart from an empty text.
 
+mod doubled;
+
 use crate::dialect::{Dialect, Family};
 use crate::notation::Notation;
 use crate::scan::RawField;
 use crate::value::Span;
+use doubled::undouble;
 
 /// Decodes fields, with one scratch buffer for those that need a copy.
 #[derive(Debug)]
@@ -110,7 +113,7 @@ impl Decoder {
         if let Some(span) = self.quote_hint.text(field) {
             return Some(span.text());
         }
-        self.decode_marked(field.bytes, column)
+        self.decode_marked(field, column)
     }
 
     #[inline(never)]
@@ -126,7 +129,8 @@ impl Decoder {
     }
 
     #[inline(never)]
-    fn decode_marked<'a>(&'a mut self, bytes: &'a [u8], column: usize) -> Option<&'a [u8]> {
+    fn decode_marked<'a>(&'a mut self, field: RawField<'a>, column: usize) -> Option<&'a [u8]> {
+        let bytes = field.bytes;
         if self.dialect.family == Family::Csv
             && let Some(text) = between_quotes(bytes, self.dialect.quote, self.dialect.escape)
         {
@@ -138,7 +142,11 @@ impl Decoder {
             Family::Text if bytes == self.dialect.null_text.as_bytes() => return None,
             Family::Text => unescape_text(bytes, &mut self.scratch),
             Family::Csv => {
-                unquote_csv(bytes, self.dialect.quote, self.dialect.escape, &mut self.scratch);
+                let Dialect { quote, escape, .. } = self.dialect;
+                if quote != escape || !undouble(field, quote, &mut self.scratch) {
+                    self.scratch.clear();
+                    unquote_csv(bytes, quote, escape, &mut self.scratch);
+                }
                 if self.forces_null(column, &self.scratch) {
                     return None;
                 }
@@ -386,6 +394,39 @@ mod tests {
             let span = field.span(decoded);
             assert_eq!(span.text(), text);
             assert_eq!(span.readable(), if own { text.len() } else { window.len() - range.start - 1 });
+        }
+    }
+
+    /// Quotes in any place of texts around the lengths of blocks, in a window that ends anywhere behind the field.
+    #[test]
+    fn doubled_quotes_at_every_place() {
+        let behind = ",\"\"\"".repeat(40);
+        let mut decoder = Decoder::new(Dialect::csv());
+        for length in (0..70).chain(120..135) {
+            for place in 0..=length {
+                for quotes in ["", "\"", "\"\"", "\"\"\"\"", "\"x\"", "\"\"x\"\"", "\"\"\""] {
+                    let window = format!("\"{}{quotes}{}\"{behind}", "a".repeat(place), "b".repeat(length - place));
+                    let field = window.len() - behind.len();
+                    let expected = unquote_slowly(&window.as_bytes()[..field], b'"', b'"');
+                    for readable in [field, field + 1, field + 127, field + 128, window.len()] {
+                        let field = RawField { bytes: &window.as_bytes()[..field], marked: true, readable };
+                        assert_eq!(decoder.decode(field, 0), Some(&expected[..]), "{window}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// By all instructions that the processor has.
+    #[test]
+    fn blocks_agree() {
+        for pieces in 0..200_usize {
+            let inner: String = (0..pieces).map(|piece| if piece * piece % 7 == 3 { "\"\"" } else { "xyz" }).collect();
+            let window = format!("\"{inner}\"{}", " ".repeat(200));
+            let bytes = &window.as_bytes()[..inner.len() + 2];
+            let field = RawField { bytes, marked: true, readable: window.len() };
+            let expected = unquote_slowly(bytes, b'"', b'"');
+            doubled::by_each(field, b'"', |text| assert_eq!(text, Some(&expected[..]), "{inner}"));
         }
     }
 
