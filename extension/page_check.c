@@ -324,8 +324,7 @@ check_any_value(const PageCheck *check, const ColumnCheck *column, const char *t
 	return check_value(check, column, tuple, length, offset, padding);
 }
 
-/* The header of a tuple with nulls: its bitmap, and what follows from it. */
-static const char *
+const char *
 check_nulls(const PageCheck *check, const char *tuple, int length, int *attnum)
 {
 	const uint8 *bits = (const uint8 *) tuple + SizeofHeapTupleHeader;

@@ -91,4 +91,10 @@ extern int	check_page_row_by_row(const PageCheck *check, char *page, PageFault *
 extern const char *check_any_value(const PageCheck *check, const ColumnCheck *column, const char *tuple, int length,
 								   int *offset, uint64 *padding);
 
+/*
+ * Checks the header of a tuple of `length` bytes that says it has NULLs: its bitmap, and what follows from it. Returns why it
+ * is refused, with the column in *attnum where there is one, or NULL.
+ */
+extern const char *check_nulls(const PageCheck *check, const char *tuple, int length, int *attnum);
+
 #endif

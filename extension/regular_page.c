@@ -4,8 +4,9 @@
  *
  * This is the server's main cost per row. Gone through row by row, as in page_check.c, half of it is finding out what is
  * next; here a column's values are gone through on all rows of a page, in a loop that knows what they are. It says only
- * whether all is well. Whatever is not as most rows are (NULLs, long values, letters beyond ASCII, numbers of many digits)
- * is either looked at by the other way's own function, value by value, or leaves the page to it.
+ * whether all is well. Whatever is not as most values are (long ones, letters beyond ASCII, numbers of many digits) is
+ * looked at by the other way's own function, value by value, and what is wrong leaves the page to it. Where a column has
+ * NULLs on a page, the rows that have a value are gone through as if there were no others.
  *
  * Advice for who changes this: what is accepted here must be accepted there; the fuzz driver compares the two. Each read
  * must be proven to lie inside the page: a value's place is compared with its tuple's end before it is read, and what is
@@ -20,32 +21,23 @@
 #include "utils/date.h"
 
 #include "numeric_format.h"
+#include "page_rows.h"
 #include "plain_text.h"
 #include "words.h"
 
 #define HEADER_BYTES	MAXALIGN(SizeofHeapTupleHeader)
 
-/* The rows of a page: where the next value of each begins, and where its tuple does and ends, in bytes of the page. */
-typedef struct Rows
-{
-	const char *page;
-	int			count;
-	uint64		padding;		/* all bytes skipped for alignment */
-	uint16		next[MaxHeapTuplesPerPage];
-	uint16		begin[MaxHeapTuplesPerPage];
-	uint16		end[MaxHeapTuplesPerPage];
-} Rows;
-
-/* Finds the rows, each behind the one before and without NULLs. */
+/* Finds the rows, each behind the one before; and the columns of which all rows have a value, if some row has a NULL. */
 static inline bool
-find_rows(const PageCheck *check, Rows *rows)
+find_rows(const PageCheck *check, Rows *rows, bool *any_nulls, uint8 *all_present)
 {
 	const char *page = rows->page;
 	int			lower = ((PageHeader) page)->pd_lower;
 	int			begin = BLCKSZ;
 
+	*any_nulls = false;
 	rows->count = (lower - SizeOfPageHeaderData) / sizeof(ItemIdData);
-	if (rows->count > MaxHeapTuplesPerPage || check->always_null)
+	if (rows->count > MaxHeapTuplesPerPage)
 		return false;
 	for (int i = 0; i < rows->count; i++)
 	{
@@ -59,20 +51,33 @@ find_rows(const PageCheck *check, Rows *rows)
 					 (pointer & 0x1FFFF) != (begin | LP_NORMAL << 15)))
 			return false;
 		tuple = page + begin;
-		/* t_hoff is followed by the one byte up to the data. */
-		if (unlikely(load16(tuple + offsetof(HeapTupleHeaderData, t_infomask2)) != check->natts ||
-					 load16(tuple + offsetof(HeapTupleHeaderData, t_infomask)) != check->infomask_without_nulls ||
-					 load16(tuple + offsetof(HeapTupleHeaderData, t_hoff)) != HEADER_BYTES))
+		if (unlikely(load16(tuple + offsetof(HeapTupleHeaderData, t_infomask2)) != check->natts))
 			return false;
 		rows->begin[i] = begin;
 		rows->next[i] = begin + HEADER_BYTES;
 		rows->end[i] = begin + length;
+		if (load16(tuple + offsetof(HeapTupleHeaderData, t_infomask)) & HEAP_HASNULL)
+		{
+			int			attnum;
+
+			if (check_nulls(check, tuple, length, &attnum) != NULL)
+				return false;
+			if (!*any_nulls)
+				memset(all_present, 0xFF, check->bitmap_bytes);
+			*any_nulls = true;
+			for (int byte = 0; byte < check->bitmap_bytes; byte++)
+				all_present[byte] &= (uint8) tuple[SizeofHeapTupleHeader + byte];
+			rows->next[i] = begin + check->hoff_with_nulls;
+		}
+		/* t_hoff is followed by the one byte up to the data. */
+		else if (unlikely(load16(tuple + offsetof(HeapTupleHeaderData, t_infomask)) != check->infomask_without_nulls ||
+						  load16(tuple + offsetof(HeapTupleHeaderData, t_hoff)) != HEADER_BYTES || check->always_null))
+			return false;
 	}
 	return begin == ((PageHeader) page)->pd_upper;
 }
 
-/* Has the other way look at a value. */
-static pg_noinline bool
+bool
 accept_any(const PageCheck *check, const ColumnCheck *column, Rows *rows, int row)
 {
 	int			begin = rows->begin[row];
@@ -95,9 +100,9 @@ accept_all(const PageCheck *check, const ColumnCheck *column, Rows *rows)
 	return true;
 }
 
-/* Values of fixed width of which every bit pattern is one, or that are dates. */
+/* Values of fixed width, of this kind: one whose check needs no division. */
 static pg_attribute_always_inline bool
-accept_fixed(const ColumnCheck *column, Rows *rows, bool dates)
+accept_fixed(const ColumnCheck *column, Rows *rows, ValueKind kind)
 {
 	const char *page = rows->page;
 	int			mask = column->align_mask;
@@ -113,11 +118,19 @@ accept_fixed(const ColumnCheck *column, Rows *rows, bool dates)
 		if (unlikely(aligned + width > rows->end[row]))
 			return false;
 		padding |= bytes_before(page + aligned, aligned - next);
-		if (dates)
+		if (kind == VALUE_BOOL)
+			in_range &= (uint8) page[aligned] <= 1;
+		else if (kind == VALUE_DATE)
 		{
 			DateADT		date = (DateADT) load32(page + aligned);
 
 			in_range &= IS_VALID_DATE(date) | DATE_NOT_FINITE(date);
+		}
+		else if (kind == VALUE_TIMESTAMP)
+		{
+			Timestamp	timestamp = (Timestamp) load64(page + aligned);
+
+			in_range &= IS_VALID_TIMESTAMP(timestamp) | TIMESTAMP_NOT_FINITE(timestamp);
 		}
 		rows->next[row] = aligned + width;
 	}
@@ -262,51 +275,135 @@ accept_numbers(const PageCheck *check, const ColumnCheck *column, Rows *rows)
 	return true;
 }
 
-static inline bool
-accept_column(const PageCheck *check, const ColumnCheck *column, Rows *rows)
+/* Values of fixed width, of this kind. */
+static pg_attribute_always_inline bool
+accept_fixed_by(const ColumnCheck *column, Rows *rows, ValueKind kind, bool wide)
+{
+#ifdef TIPPLE_HAS_WIDE_LOOPS
+	if (wide)
+		return accept_fixed_wide(column, rows, kind);
+#endif
+	return accept_fixed(column, rows, kind);
+}
+
+static pg_attribute_always_inline bool
+accept_column(const PageCheck *check, const ColumnCheck *column, Rows *rows, bool wide)
 {
 	switch (column->kind)
 	{
 		case VALUE_ANY:
-			return accept_fixed(column, rows, false);
+			return accept_fixed_by(column, rows, VALUE_ANY, wide);
+		case VALUE_BOOL:
+			return accept_fixed_by(column, rows, VALUE_BOOL, wide);
 		case VALUE_DATE:
-			return accept_fixed(column, rows, true);
+			return accept_fixed_by(column, rows, VALUE_DATE, wide);
+		case VALUE_TIMESTAMP:
+			if (column->unit == 1)
+				return accept_fixed_by(column, rows, VALUE_TIMESTAMP, wide);
+			break;
 		case VALUE_TEXT:
 			if (!column->may_be_short)
 				break;
+#ifdef TIPPLE_HAS_WIDE_LOOPS
+			if (wide)
+				return accept_texts_wide(check, column, rows);
+#endif
 			if (column->min_chars > 0 && column->min_chars == column->max_chars &&
 				column->min_chars <= VARATT_SHORT_MAX - VARHDRSZ_SHORT)
 				return accept_padded(check, column, rows);
 			return accept_texts(check, column, rows);
 		case VALUE_NUMERIC:
-			if (column->number_shapes != NULL)
-				return accept_numbers(check, column, rows);
-			break;
+			if (column->number_shapes == NULL)
+				break;
+#ifdef TIPPLE_HAS_WIDE_LOOPS
+			if (wide)
+				return accept_numbers_wide(check, column, rows);
+#endif
+			return accept_numbers(check, column, rows);
 		default:
 			break;
 	}
 	return accept_all(check, column, rows);
 }
 
+/* The values of a column that is NULL in some of the rows. */
+static pg_attribute_always_inline bool
+accept_present(const PageCheck *check, int index, Rows *rows, bool wide)
+{
+	Rows		present;
+	uint16		place[MaxHeapTuplesPerPage];
+
+	present.page = rows->page;
+	present.padding = 0;
+	present.count = 0;
+	for (int row = 0; row < rows->count; row++)
+	{
+		const char *tuple = rows->page + rows->begin[row];
+		int			count = present.count;
+
+		present.begin[count] = rows->begin[row];
+		present.next[count] = rows->next[row];
+		present.end[count] = rows->end[row];
+		place[count] = row;
+		present.count += (load16(tuple + offsetof(HeapTupleHeaderData, t_infomask)) & HEAP_HASNULL) == 0 ||
+			((uint8) tuple[SizeofHeapTupleHeader + index / 8] >> index % 8 & 1);
+	}
+	if (present.count > 0 && !accept_column(check, &check->columns[index], &present, wide))
+		return false;
+	for (int i = 0; i < present.count; i++)
+		rows->next[place[i]] = present.next[i];
+	rows->padding |= present.padding;
+	return true;
+}
+
 static pg_attribute_always_inline int
-count_rows(const PageCheck *check, const char *page)
+count_rows(const PageCheck *check, const char *page, bool wide)
 {
 	Rows		rows;
+	uint8		all_present[BITMAPLEN(MaxHeapAttributeNumber)];
+	bool		any_nulls = false;
+	bool		found = false;
 	int			left = 0;
 
 	rows.page = page;
 	rows.padding = 0;
-	if (!find_rows(check, &rows))
+#ifdef TIPPLE_HAS_WIDE_LOOPS
+	found = wide && find_full_rows_wide(check, &rows);
+#endif
+	if (!found && !find_rows(check, &rows, &any_nulls, all_present))
 		return 0;
-	for (int i = 0; i < check->nruns; i++)
+	if (any_nulls)
 	{
-		if (!accept_column(check, &check->runs[i], &rows))
-			return 0;
+		for (int i = 0; i < check->natts; i++)
+		{
+			if (all_present[i / 8] >> i % 8 & 1 ? !accept_column(check, &check->columns[i], &rows, wide)
+				: !accept_present(check, i, &rows, wide))
+				return 0;
+		}
+	}
+	else
+	{
+		for (int i = 0; i < check->nruns; i++)
+		{
+			if (!accept_column(check, &check->runs[i], &rows, wide))
+				return 0;
+		}
 	}
 	for (int row = 0; row < rows.count; row++)
 		left |= rows.next[row] ^ rows.end[row];
 	return left == 0 && rows.padding == 0 ? rows.count : 0;
 }
+
+#ifdef TIPPLE_HAS_WIDE_LOOPS
+static int
+count_rows_by_wide_loops(const PageCheck *check, const char *page)
+{
+	return count_rows(check, page, true);
+}
+#else
+#define has_wide_loops() false
+#define count_rows_by_wide_loops(check, page) count_rows(check, page, false)
+#endif
 
 /* TIPPLE_PLAIN_SHIFTS: to test on any processor what others have. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(TIPPLE_PLAIN_SHIFTS)
@@ -316,15 +413,17 @@ count_rows(const PageCheck *check, const char *page)
 __attribute__((target("avx2,bmi2"), flatten)) static int
 count_rows_with_fast_shifts(const PageCheck *check, const char *page)
 {
-	return count_rows(check, page);
+	return count_rows(check, page, false);
 }
 #else
 #define HAS_FAST_SHIFTS() false
-#define count_rows_with_fast_shifts(check, page) count_rows(check, page)
+#define count_rows_with_fast_shifts(check, page) count_rows(check, page, false)
 #endif
 
 int
 count_regular_rows(const PageCheck *check, const char *page)
 {
-	return HAS_FAST_SHIFTS() ? count_rows_with_fast_shifts(check, page) : count_rows(check, page);
+	if (has_wide_loops())
+		return count_rows_by_wide_loops(check, page);
+	return HAS_FAST_SHIFTS() ? count_rows_with_fast_shifts(check, page) : count_rows(check, page, false);
 }

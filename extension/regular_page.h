@@ -1,6 +1,6 @@
 /*
  * regular_page.h
- *		The quick way to accept a page: column by column, where no row has a NULL.
+ *		The quick way to accept a page: column by column.
  */
 #ifndef TIPPLE_REGULAR_PAGE_H
 #define TIPPLE_REGULAR_PAGE_H
