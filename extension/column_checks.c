@@ -18,6 +18,7 @@
 #include "utils/timestamp.h"
 
 #include "compat.h"
+#include "utf8_wide.h"
 
 #define MICROSECOND_DIGITS	6
 
@@ -214,6 +215,10 @@ merge_runs(ColumnCheck *runs, const ColumnCheck *columns, int natts)
 static bool
 text_is_valid(const char *text, int length)
 {
+#ifdef TIPPLE_HAS_WIDE_LOOPS
+	if (GetDatabaseEncoding() == PG_UTF8 && has_wide_loops())
+		return is_utf8_wide(text, length);
+#endif
 	return pg_verify_mbstr(GetDatabaseEncoding(), text, length, true);
 }
 

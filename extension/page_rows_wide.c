@@ -21,8 +21,8 @@
 #include "numeric_format.h"
 #include "plain_text.h"
 
-#define WIDE		__attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,bmi2,popcnt")))
-#define WIDE_INLINE	static inline __attribute__((always_inline, target("avx512f,avx512bw,avx512vl,avx512dq,bmi2,popcnt")))
+#define WIDE		__attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,bmi2")))
+#define WIDE_INLINE	static inline __attribute__((always_inline, target("avx512f,avx512bw,avx512vl,avx512dq,bmi2")))
 
 #define LANES		16
 #define HEADER_BYTES	MAXALIGN(SizeofHeapTupleHeader)

@@ -4,12 +4,14 @@
  *
  *	page_check_driver fuzz COLUMNS PAGES ROUNDS SEED ACCEPTED
  *	page_check_driver time COLUMNS PAGES ROUNDS
+ *	page_check_driver utf8
  *
  * COLUMNS has a line per column: atttypid atttypmod attlen attalign attstorage attnotnull attisdropped, as in
  * pg_attribute. PAGES is a file of valid pages. `fuzz` takes a page, damages it, and checks it in memory of exactly its
  * size, once as the server does and once row by row, which must come to the same. What is accepted is read again by a slow
  * and careful reader, which must find each value inside its tuple, and goes as it came to the file ACCEPTED, for a server
- * to read.
+ * to read. `utf8` compares what the check says of texts with a slow reader: all of three bytes, and those of four and five
+ * that are near a border of anything, at each place where blocks of them may end.
  */
 #include "postgres.h"
 
@@ -196,7 +198,7 @@ must(bool condition, const char *what)
 {
 	if (!condition)
 	{
-		fprintf(stderr, "an accepted page cannot be read: %s\n", what);
+		fprintf(stderr, "the check is wrong about %s\n", what);
 		abort();
 	}
 }
@@ -430,6 +432,52 @@ take_time(TupleDesc descriptor, char *pages, int count, long rounds)
 	return 0;
 }
 
+/* Compares the two on a text between ASCII. */
+static void
+compare_text(const PageCheck *check, const unsigned char *text, int length, int before, int behind)
+{
+	char		buffer[256];
+
+	memset(buffer, 'a', sizeof(buffer));
+	memcpy(buffer + before, text, length);
+	must(check->text_is_valid(buffer, before + length + behind) ==
+		 pg_verify_mbstr(PG_UTF8, buffer, before + length + behind, true), "what is valid");
+}
+
+static int
+compare_utf8(void)
+{
+	static const unsigned char borders[] = {0x00, 0x01, 0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC1, 0xC2, 0xDF,
+	0xE0, 0xE1, 0xEC, 0xED, 0xEE, 0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5, 0xF8, 0xFF};
+	static const int places[] = {0, 1, 30, 59, 60, 61, 62, 63, 64, 65, 125, 126, 127, 128};
+	const int	count = sizeof(borders);
+	PageCheck  *check = make_page_check(calloc(1, sizeof(TupleDescData)));
+	unsigned char text[5];
+
+	for (int i = 0; i < 1 << 24; i++)
+	{
+		memcpy(text, &i, 3);
+		compare_text(check, text, 3, i % 67, i % 3);
+	}
+	for (int i = 0; i < count * count * count * count * count; i++)
+	{
+		for (int byte = 0, rest = i; byte < 5; byte++, rest /= count)
+			text[byte] = borders[rest % count];
+		compare_text(check, text, 5, places[i % lengthof(places)], i % 2);
+	}
+	for (int i = 0; i < count * count * count * count; i++)
+	{
+		for (int byte = 0, rest = i; byte < 4; byte++, rest /= count)
+			text[byte] = borders[rest % count];
+		for (int place = 0; place < lengthof(places); place++)
+		{
+			compare_text(check, text, 4, places[place], 0);
+			compare_text(check, text, 4, places[place], 64);
+		}
+	}
+	return 0;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -439,10 +487,12 @@ main(int argc, char **argv)
 
 	FILE	   *output;
 
+	if (argc == 2 && strcmp(argv[1], "utf8") == 0)
+		return compare_utf8();
 	if (argc < 5 || (strcmp(argv[1], "fuzz") == 0 && argc < 7))
 	{
-		fprintf(stderr, "usage: %s fuzz COLUMNS PAGES ROUNDS SEED ACCEPTED\n       %s time COLUMNS PAGES ROUNDS\n",
-				argv[0], argv[0]);
+		fprintf(stderr, "usage: %s fuzz COLUMNS PAGES ROUNDS SEED ACCEPTED\n       %s time COLUMNS PAGES ROUNDS\n       %s utf8\n",
+				argv[0], argv[0], argv[0]);
 		return 2;
 	}
 	descriptor = read_columns(argv[2]);

@@ -301,6 +301,12 @@ def write_columns(server: PostgresServer, dbname: str, table: str, path: Path) -
     path.write_text("".join(" ".join(str(value) for value in row) + "\n" for row in rows))
 
 
+def test_utf8_as_a_slow_reader_sees_it(postgres_server: PostgresServer, tmp_path: Path) -> None:
+    driver = build_driver(postgres_server.version, tmp_path, sanitize=False)
+    done = subprocess.run([driver, "utf8"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 PROCESSORS = {
     "this-processor": (),
     "without-avx512": ("-DTIPPLE_NO_WIDE_LOOPS",),

@@ -64,7 +64,8 @@ def build_driver(version: int, place: Path, *, sanitize: bool, flags: Sequence[s
     """Build the driver that runs the page check without a server; returns it, or why it cannot be built here."""
     driver = place / "page_check_driver"
     chosen = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover"] if sanitize else ["-O3"]
-    files = ("test/page_check_driver.c", "page_check.c", "page_rows_wide.c", "regular_page.c", "column_checks.c")
+    checks = ("page_check.c", "page_rows_wide.c", "regular_page.c", "column_checks.c", "utf8_wide.c")
+    files = ("test/page_check_driver.c", *checks)
     sources = [SOURCES / name for name in files]
     includes = [f"-I{SOURCES}", f"-I{_pg_config(scratch().bin(version), '--includedir-server')}"]
     language = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-sign-compare", "-Werror", "-fno-strict-aliasing"]
