@@ -384,7 +384,7 @@ fuzz(TupleDesc descriptor, const char *pages, int count, long rounds, long seed,
 		memcpy(sent, page, BLCKSZ);
 		memcpy(twin, page, BLCKSZ);
 		nitems = check_page(check, page, &fault);
-		must(check_page_row_by_row(check, twin, &fault) == nitems, "row by row");
+		must(check_page_row_by_row(check, twin, &fault) == nitems, "what is accepted");
 		must(nitems == 0 || memcmp(page, twin, BLCKSZ) == 0, "what is cleared");
 		free(twin);
 		if (nitems > 0)
@@ -432,16 +432,18 @@ take_time(TupleDesc descriptor, char *pages, int count, long rounds)
 	return 0;
 }
 
-/* Compares the two on a text between ASCII. */
+/* Compares the two on a text between ASCII, and that between bytes that would spoil it. */
 static void
 compare_text(const PageCheck *check, const unsigned char *text, int length, int before, int behind)
 {
-	char		buffer[256];
+	char		buffer[384];
+	char	   *begin = buffer + 64;
 
-	memset(buffer, 'a', sizeof(buffer));
-	memcpy(buffer + before, text, length);
-	must(check->text_is_valid(buffer, before + length + behind) ==
-		 pg_verify_mbstr(PG_UTF8, buffer, before + length + behind, true), "what is valid");
+	memset(buffer, 0xF0, sizeof(buffer));
+	memset(begin, 'a', before + length + behind);
+	memcpy(begin + before, text, length);
+	must(check->text_is_valid(begin, before + length + behind) ==
+		 pg_verify_mbstr(PG_UTF8, begin, before + length + behind, true), "what is valid");
 }
 
 static int
