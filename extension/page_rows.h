@@ -24,8 +24,12 @@ typedef struct Rows
 /* Has the other way look at a value. */
 extern bool accept_any(const PageCheck *check, const ColumnCheck *column, Rows *rows, int row);
 
-/* TIPPLE_NO_WIDE_LOOPS: to test on any processor what others have. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(TIPPLE_NO_WIDE_LOOPS)
+/*
+ * Where the compiler knows the instructions; clang says that it is an old gcc. TIPPLE_NO_WIDE_LOOPS: to test on any processor
+ * what others have.
+ */
+#if defined(__x86_64__) && (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 7)) && \
+	!defined(TIPPLE_NO_WIDE_LOOPS)
 #define TIPPLE_HAS_WIDE_LOOPS
 
 /* Whether the processor has what the functions below are made of. */

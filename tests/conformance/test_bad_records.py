@@ -202,6 +202,26 @@ def test_control_characters_are_spelled(
 
 
 @pytest.mark.parametrize(
+    ("data", "options"),
+    [
+        (b"1,a\n2,b\0c\n3,\xc3\xa4\n", {"format": "csv"}),
+        (b'1,a\n2,"b""\0c"\n3,\xc3\xa4\n', {"format": "csv"}),
+        (b"1\ta\n2\tb\0c\n3\t\xc3\xa4\n", {"format": "text"}),
+        (b"1|a|\n2|b\0c|\n3|\xc3\xa4|\n", {"format": "tbl"}),
+        (b"1a  \n2b\0c\n3\xc3\xa4\n", {"format": "fixed", "field_widths": "1,3"}),
+    ],
+    ids=["csv", "quoted", "text", "tbl", "fixed"],
+)
+def test_a_text_with_a_nul_is_a_bad_one(
+    engine_target: Target, tmp_path: Path, data: bytes, options: dict[str, str]
+) -> None:
+    engine_target.execute("CREATE TABLE t (a integer, b varchar)")
+    skipping = {"on_error": "skip", "max_rejects": 1, "rejects": tmp_path / "bad.csv"}
+    load(engine_target, write(tmp_path / "in", data), header="no", **options, **skipping, check=3)
+    assert engine_target.rows("SELECT a, b FROM t ORDER BY a") == [(1, "a"), (3, "ä")]
+
+
+@pytest.mark.parametrize(
     ("data", "format", "remedy"),
     [
         (b"1,a\nx,b\x1a", "csv", "mend the value"),

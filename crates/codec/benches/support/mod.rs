@@ -9,7 +9,7 @@ use tipple_codec::scan::{Records, Scanner};
 use tipple_codec::value::ServerVersion;
 
 pub(crate) const WINDOW_BYTES: usize = 256 * 1024;
-/// Memory for pages that is handed over at a time.
+/// Memory for pages, as much as a stream of a load hands over at a time.
 const SLOT_BYTES: usize = 1 << 20;
 
 pub(crate) fn column(name: impl Into<String>, kind: ColumnType, not_null: bool) -> Column {

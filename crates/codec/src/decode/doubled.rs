@@ -4,9 +4,9 @@
 //! times as long as to find out for a whole block which bytes stay.
 
 use crate::scan::RawField;
-#[cfg(target_arch = "x86_64")]
-use crate::scan::block::{Avx2, Avx512};
-use crate::scan::block::{BLOCK_BYTES, Block, KEPT_READ_BYTES, Portable};
+#[cfg(test)]
+use crate::scan::block::each_block;
+use crate::scan::block::{BLOCK_BYTES, Block, KEPT_READ_BYTES, by_best_block};
 
 /// Writes what a field holds into `text`: without the quotes around it, and with one for each two in it. If it returns false,
 /// the field has other quotes, or stands too near to the window's end, and `text` means nothing.
@@ -17,57 +17,20 @@ pub(super) fn undouble(field: RawField<'_>, quote: u8, text: &mut Vec<u8>) -> bo
     }
     // The field's own quote stands before the text.
     let readable = field.readable - 1;
-    #[cfg(target_arch = "x86_64")]
-    if Avx512::found() {
-        // SAFETY: the features were just found.
-        return unsafe { undouble_avx512(inner, readable, quote, text) };
-    } else if Avx2::found() {
-        // SAFETY: the features were just found.
-        return unsafe { undouble_avx2(inner, readable, quote, text) };
-    }
-    // SAFETY: the portable block needs no feature; so many bytes can be read.
-    unsafe { undouble_with::<Portable>(inner, readable, quote, text) }
+    // What `undouble_with` is promised: the text is a part of the field, from which on so many bytes can be read.
+    by_best_block!(undouble_with(inner: &[u8], readable: usize, quote: u8, text: &mut Vec<u8>) -> bool)
 }
 
-/// What each of the processor's instructions makes of a field, for comparison in tests.
+/// What each of the processor's instructions makes of a field between quotes, for comparison in tests.
 #[cfg(test)]
 pub(super) fn by_each(field: RawField<'_>, quote: u8, mut check: impl FnMut(Option<&[u8]>)) {
     let inner = &field.bytes[1..field.bytes.len() - 1];
-    let readable = field.readable - 1;
-    let mut text = Vec::new();
-    // SAFETY: the portable block needs no feature.
-    let known = unsafe { undouble_with::<Portable>(inner, readable, quote, &mut text) };
-    check(known.then_some(&text[..]));
-    #[cfg(target_arch = "x86_64")]
-    if Avx2::found() {
-        // SAFETY: the features were just found.
-        let known = unsafe { undouble_avx2(inner, readable, quote, &mut text) };
+    each_block!(B => {
+        let mut text = Vec::new();
+        // SAFETY: so many bytes can be read behind the field's own quote, and the processor has the features.
+        let known = unsafe { undouble_with::<B>(inner, field.readable - 1, quote, &mut text) };
         check(known.then_some(&text[..]));
-    }
-    #[cfg(target_arch = "x86_64")]
-    if Avx512::found() {
-        // SAFETY: the features were just found.
-        let known = unsafe { undouble_avx512(inner, readable, quote, &mut text) };
-        check(known.then_some(&text[..]));
-    }
-}
-
-/// # Safety
-/// As for [`undouble_with`].
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,pclmulqdq,popcnt,bmi1,bmi2")]
-unsafe fn undouble_avx512(inner: &[u8], readable: usize, quote: u8, text: &mut Vec<u8>) -> bool {
-    // SAFETY: this function has the features; the rest is the caller's promise.
-    unsafe { undouble_with::<Avx512>(inner, readable, quote, text) }
-}
-
-/// # Safety
-/// As for [`undouble_with`].
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,bmi1,popcnt")]
-unsafe fn undouble_avx2(inner: &[u8], readable: usize, quote: u8, text: &mut Vec<u8>) -> bool {
-    // SAFETY: this function has the features; the rest is the caller's promise.
-    unsafe { undouble_with::<Avx2>(inner, readable, quote, text) }
+    });
 }
 
 /// # Safety

@@ -417,16 +417,35 @@ mod tests {
         }
     }
 
-    /// By all instructions that the processor has.
+    /// What each of the processor's instructions makes of `inner` between quotes; `None` where it knows nothing of it.
+    fn undouble_by_each(inner: &str, mut check: impl FnMut(Option<&[u8]>)) {
+        let window = format!("\"{inner}\"{}", "\" ".repeat(100));
+        let bytes = &window.as_bytes()[..inner.len() + 2];
+        doubled::by_each(RawField { bytes, marked: true, readable: window.len() }, b'"', &mut check);
+    }
+
     #[test]
-    fn blocks_agree() {
-        for pieces in 0..200_usize {
-            let inner: String = (0..pieces).map(|piece| if piece * piece % 7 == 3 { "\"\"" } else { "xyz" }).collect();
-            let window = format!("\"{inner}\"{}", " ".repeat(200));
-            let bytes = &window.as_bytes()[..inner.len() + 2];
-            let field = RawField { bytes, marked: true, readable: window.len() };
-            let expected = unquote_slowly(bytes, b'"', b'"');
-            doubled::by_each(field, b'"', |text| assert_eq!(text, Some(&expected[..]), "{inner}"));
+    fn all_instructions_undouble_alike() {
+        for pieces in 0..200_u8 {
+            let piece = |number: u8| match number.wrapping_mul(number).wrapping_add(pieces) % 5 {
+                0 => "\"\"".to_owned(),
+                letters => (0..letters).map(|letter| char::from(b'a' + (number + letter) % 26)).collect(),
+            };
+            let inner: String = (0..pieces).map(piece).collect();
+            let expected = unquote_slowly(format!("\"{inner}\"").as_bytes(), b'"', b'"');
+            undouble_by_each(&inner, |text| assert_eq!(text, Some(&expected[..]), "{inner}"));
+        }
+    }
+
+    #[test]
+    fn no_instructions_take_a_lone_quote() {
+        for (length, quotes) in
+            [0, 1, 62, 63, 64, 65, 127, 128, 129].into_iter().flat_map(|length| [(length, 1), (length, 3)])
+        {
+            for behind in [0, 1, 63, 64, 70] {
+                let inner = format!("{}{}{}", "a".repeat(length), "\"".repeat(quotes), "b".repeat(behind));
+                undouble_by_each(&inner, |text| assert_eq!(text, None, "{inner}"));
+            }
         }
     }
 

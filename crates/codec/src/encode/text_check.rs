@@ -28,7 +28,7 @@ impl TextCheck {
         let bytes = records.bytes();
         let ascii = records.is_ascii() || bytes.is_ascii();
         let valid = ascii || simdutf8::basic::from_utf8(bytes).is_ok();
-        let all = !valid || (records.may_have_nul() && memchr::memchr(0, bytes).is_some());
+        let all = !valid || (!records.is_free_of_nul() && memchr::memchr(0, bytes).is_some());
         Self { all, ascii, marked }
     }
 

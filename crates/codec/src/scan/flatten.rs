@@ -5,9 +5,9 @@
 //! operations for the whole block too. Any other block goes bit by bit through a small state machine that knows quotes,
 //! escapes and which record ends are misplaced.
 
-#[cfg(target_arch = "x86_64")]
-use super::block::{Avx2, Avx512};
-use super::block::{Block, MOST_PLACES, Portable};
+#[cfg(test)]
+use super::block::each_block;
+use super::block::{Block, ROOM_FOR_PLACES, by_best_block};
 use super::{Irregularity, MARKED};
 use crate::dialect::{Dialect, Family, LineEnd};
 
@@ -18,10 +18,10 @@ pub(super) struct Found {
     pub(super) record_ends: usize,
     /// Whether any field holds a quote or an escape.
     pub(super) any_marked: bool,
-    /// Whether all bytes of the window are ASCII.
+    /// All bytes of the window are known to be ASCII.
     pub(super) is_ascii: bool,
-    /// Whether one of them is NUL.
-    pub(super) has_nul: bool,
+    /// None of them is NUL, as is known.
+    pub(super) is_free_of_nul: bool,
     /// The first byte that makes its record irregular whatever the fields, and why.
     pub(super) fault: Option<(usize, Irregularity)>,
 }
@@ -49,46 +49,18 @@ struct Carry {
 pub(super) fn flatten(window: &[u8], dialect: &Dialect, next: &mut Vec<u32>) -> Found {
     next.clear();
     next.push(0);
-    #[cfg(target_arch = "x86_64")]
-    if Avx512::found() {
-        // SAFETY: the features were just found.
-        return unsafe { flatten_avx512(window, dialect, next) };
-    } else if Avx2::found() {
-        // SAFETY: the features were just found.
-        return unsafe { flatten_avx2(window, dialect, next) };
-    }
-    // SAFETY: the portable block needs no feature.
-    unsafe { flatten_with::<Portable>(window, dialect, next) }
+    by_best_block!(flatten_with(window: &[u8], dialect: &Dialect, next: &mut Vec<u32>) -> Found)
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,pclmulqdq,popcnt,bmi1,bmi2")]
-fn flatten_avx512(window: &[u8], dialect: &Dialect, next: &mut Vec<u32>) -> Found {
-    // SAFETY: this function has the features.
-    unsafe { flatten_with::<Avx512>(window, dialect, next) }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,bmi1,popcnt")]
-fn flatten_avx2(window: &[u8], dialect: &Dialect, next: &mut Vec<u32>) -> Found {
-    // SAFETY: this function has the features.
-    unsafe { flatten_with::<Avx2>(window, dialect, next) }
-}
-
-/// The same with all other instructions that the processor has, for comparison in tests.
+/// The same with each of the processor's instructions, for comparison in tests.
 #[cfg(test)]
-pub(super) fn flatten_otherwise(window: &[u8], dialect: &Dialect, mut check: impl FnMut(Found, &[u32])) {
-    let mut next = vec![0];
-    // SAFETY: the portable block needs no feature.
-    let found = unsafe { flatten_with::<Portable>(window, dialect, &mut next) };
-    check(found, &next);
-    #[cfg(target_arch = "x86_64")]
-    if Avx512::found() && Avx2::found() {
-        next = vec![0];
-        // SAFETY: the features were just found.
-        let found = unsafe { flatten_avx2(window, dialect, &mut next) };
+pub(super) fn flatten_by_each(window: &[u8], dialect: &Dialect, mut check: impl FnMut(Found, &[u32])) {
+    each_block!(B => {
+        let mut next = vec![0];
+        // SAFETY: the processor has the features.
+        let found = unsafe { flatten_with::<B>(window, dialect, &mut next) };
         check(found, &next);
-    }
+    });
 }
 
 /// # Safety
@@ -112,7 +84,7 @@ unsafe fn flatten_with<B: Block>(window: &[u8], dialect: &Dialect, next: &mut Ve
     // SAFETY: the CPU has the features.
     let (is_ascii, has_nul) = unsafe { (B::is_ascii(seen), B::has_nul(seen)) };
     carry.found.is_ascii = is_ascii && window[base..].is_ascii();
-    carry.found.has_nul = has_nul || window[base..].contains(&0);
+    carry.found.is_free_of_nul = !has_nul && !window[base..].contains(&0);
     if base < window.len() {
         let mut tail = [0_u8; 64];
         let length = window.len() - base;
@@ -240,7 +212,7 @@ fn marked_among(listed: u64, quotes: u64, carry: &mut Carry) -> u64 {
 #[inline(always)]
 unsafe fn write_bits<B: Block>(bits: u64, marked: u64, first: u32, next: &mut Vec<u32>) {
     // What is written behind the places is overwritten by the next block.
-    next.reserve(MOST_PLACES);
+    next.reserve(ROOM_FOR_PLACES);
     let length = next.len();
     // SAFETY: the places were reserved, and as many as there are bits are initialised.
     unsafe {

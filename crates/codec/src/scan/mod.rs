@@ -231,9 +231,9 @@ impl<'w> Records<'w> {
         self.found.is_ascii
     }
 
-    /// Whether one of their bytes may be NUL: one in the window is.
-    pub(crate) fn may_have_nul(&self) -> bool {
-        self.found.has_nul
+    /// Whether none of their bytes is NUL, as far as is known: none in the window is.
+    pub(crate) fn is_free_of_nul(&self) -> bool {
+        self.found.is_free_of_nul
     }
 
     /// Drops all records from `row` on.

@@ -47,7 +47,7 @@ fn compare_instructions(window: &[u8], dialect: &Dialect) -> Result<(), TestCase
     let mut chosen = vec![7; 3];
     let found = flatten::flatten(window, dialect, &mut chosen);
     let mut outcome = Ok(());
-    flatten::flatten_otherwise(window, dialect, |other, places| {
+    flatten::flatten_by_each(window, dialect, |other, places| {
         outcome = std::mem::replace(&mut outcome, Ok(())).and_then(|()| {
             prop_assert_eq!(found, other);
             prop_assert_eq!(&chosen[..], places);

@@ -1,36 +1,13 @@
 //! Counts and finds record ends outside quotes, 64 bytes at a time: one thread counts for all that parse, and a source
 //! with quotes is looked through as a whole before it is loaded.
 
-#[cfg(target_arch = "x86_64")]
-use crate::scan::block::{Avx2, Avx512};
-use crate::scan::block::{Block, Portable};
+#[cfg(test)]
+use crate::scan::block::each_block;
+use crate::scan::block::{Block, by_best_block};
 
 /// The bytes `end` outside quotes, and whether the bytes end inside quotes.
 pub(super) fn count(bytes: &[u8], inside: bool, quote: u8, end: u8) -> (u64, bool) {
-    #[cfg(target_arch = "x86_64")]
-    if Avx512::found() {
-        // SAFETY: the features were just found.
-        return unsafe { count_avx512(bytes, inside, quote, end) };
-    } else if Avx2::found() {
-        // SAFETY: the features were just found.
-        return unsafe { count_avx2(bytes, inside, quote, end) };
-    }
-    // SAFETY: the portable block needs no feature.
-    unsafe { count_with::<Portable>(bytes, inside, quote, end) }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,pclmulqdq,popcnt,bmi1,bmi2")]
-fn count_avx512(bytes: &[u8], inside: bool, quote: u8, end: u8) -> (u64, bool) {
-    // SAFETY: this function has the features.
-    unsafe { count_with::<Avx512>(bytes, inside, quote, end) }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,bmi1,popcnt")]
-fn count_avx2(bytes: &[u8], inside: bool, quote: u8, end: u8) -> (u64, bool) {
-    // SAFETY: this function has the features.
-    unsafe { count_with::<Avx2>(bytes, inside, quote, end) }
+    by_best_block!(count_with(bytes: &[u8], inside: bool, quote: u8, end: u8) -> (u64, bool))
 }
 
 /// # Safety
@@ -62,30 +39,7 @@ unsafe fn count_with<B: Block>(bytes: &[u8], inside: bool, quote: u8, end: u8) -
 /// The first byte `end` outside quotes if the bytes begin outside quotes, the same if they begin inside, and whether
 /// they hold an odd number of quotes.
 pub(super) fn first_ends(bytes: &[u8], quote: u8, end: u8) -> ([Option<usize>; 2], bool) {
-    #[cfg(target_arch = "x86_64")]
-    if Avx512::found() {
-        // SAFETY: the features were just found.
-        return unsafe { first_ends_avx512(bytes, quote, end) };
-    } else if Avx2::found() {
-        // SAFETY: the features were just found.
-        return unsafe { first_ends_avx2(bytes, quote, end) };
-    }
-    // SAFETY: the portable block needs no feature.
-    unsafe { first_ends_with::<Portable>(bytes, quote, end) }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,pclmulqdq,popcnt,bmi1,bmi2")]
-fn first_ends_avx512(bytes: &[u8], quote: u8, end: u8) -> ([Option<usize>; 2], bool) {
-    // SAFETY: this function has the features.
-    unsafe { first_ends_with::<Avx512>(bytes, quote, end) }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,bmi1,popcnt")]
-fn first_ends_avx2(bytes: &[u8], quote: u8, end: u8) -> ([Option<usize>; 2], bool) {
-    // SAFETY: this function has the features.
-    unsafe { first_ends_with::<Avx2>(bytes, quote, end) }
+    by_best_block!(first_ends_with(bytes: &[u8], quote: u8, end: u8) -> ([Option<usize>; 2], bool))
 }
 
 /// # Safety
@@ -118,4 +72,19 @@ unsafe fn first_ends_with<B: Block>(bytes: &[u8], quote: u8, end: u8) -> ([Optio
         }
     }
     (first, odd)
+}
+
+/// Whether both functions say the same by each of the processor's instructions, for tests.
+#[cfg(test)]
+pub(super) fn agree(bytes: &[u8], quote: u8, end: u8) -> bool {
+    let mut all = true;
+    each_block!(B => {
+        for inside in [false, true] {
+            // SAFETY: the processor has the features.
+            all &= unsafe { count_with::<B>(bytes, inside, quote, end) } == count(bytes, inside, quote, end);
+        }
+        // SAFETY: as above.
+        all &= unsafe { first_ends_with::<B>(bytes, quote, end) } == first_ends(bytes, quote, end);
+    });
+    all
 }

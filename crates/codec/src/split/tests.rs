@@ -43,6 +43,7 @@ fn check_parts(text: &[u8], dialect: &Dialect, cuts: &[usize]) -> Result<(), Tes
     }
     prop_assert_eq!(state, whole.after(State::Outside), "state behind the whole");
     prop_assert_eq!(records, starts.len() - 1, "records counted in parts");
+    prop_assert!(count::agree(text, dialect.quote, dialect.line_end.last_byte()), "by all instructions");
     prop_assert_eq!(count_records(text, State::Outside, dialect).0 as usize, starts.len() - 1, "records counted");
     Ok(())
 }

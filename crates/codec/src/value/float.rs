@@ -45,7 +45,7 @@ pub fn parse_float8(text: &[u8]) -> Result<f64, Refusal> {
 pub(crate) fn read_float4(reader: impl Reader, span: Span<'_>) -> Result<f32, Refusal> {
     match regular_float4(reader, span) {
         Some(value) => Ok(value),
-        None => parse_slowly(span.text()),
+        None => parse_any_float4(span.text()),
     }
 }
 
@@ -54,8 +54,20 @@ pub(crate) fn read_float4(reader: impl Reader, span: Span<'_>) -> Result<f32, Re
 pub(crate) fn read_float8(reader: impl Reader, span: Span<'_>) -> Result<f64, Refusal> {
     match reader.double(span) {
         Some(value) => Ok(value),
-        None => parse_slowly(span.text()),
+        None => parse_any_float8(span.text()),
     }
+}
+
+/// What another reader does not know: at a window's end it is as plain as elsewhere.
+#[inline(never)]
+fn parse_any_float4(text: &[u8]) -> Result<f32, Refusal> {
+    regular_float4(Words, text.into()).map_or_else(|| parse_slowly(text), Ok)
+}
+
+/// As [`parse_any_float4`].
+#[inline(never)]
+fn parse_any_float8(text: &[u8]) -> Result<f64, Refusal> {
+    parse_plain(text.into()).map_or_else(|| parse_slowly(text), Ok)
 }
 
 /// A `real` that the nearest double tells.
@@ -68,11 +80,11 @@ pub(crate) fn regular_float4(reader: impl Reader, span: Span<'_>) -> Option<f32>
     (double.to_bits() & (2 * MIDDLE - 1) != MIDDLE).then_some(double as f32)
 }
 
-/// The common spelling, of up to 16 characters.
+/// The common spelling, of up to 16 characters behind a minus sign.
 #[inline]
-pub(super) fn parse_exactly(span: Span<'_>) -> Option<f64> {
+pub(super) fn parse_plain(span: Span<'_>) -> Option<f64> {
     let short = parse_short_decimal(span)?;
-    let magnitude = exact_quotient(short.digits, short.fraction_digits)?;
+    let magnitude = nearest_quotient(short.digits, short.fraction_digits);
     Some(if short.negative { -magnitude } else { magnitude })
 }
 

@@ -77,7 +77,7 @@ impl Reader for Words {
 
     #[inline(always)]
     fn double(self, span: Span<'_>) -> Option<f64> {
-        float::parse_exactly(span)
+        float::parse_plain(span)
     }
 
     #[inline(always)]

@@ -58,7 +58,7 @@ pub fn parse_with_precision(text: &[u8], precision: u8) -> Result<i64, Refusal> 
 pub(crate) fn read(reader: impl Reader, span: Span<'_>, precision: u8) -> Result<i64, Refusal> {
     let micros = match reader.timestamp(span) {
         Some(micros) => micros,
-        None => parse_slowly(span.text())?,
+        None => parse_any(span.text())?,
     };
     round(micros, precision)
 }
@@ -78,9 +78,21 @@ pub fn parse_tz(text: &[u8], precision: u8, utc: bool) -> Result<i64, Refusal> {
 pub(crate) fn read_tz(reader: impl Reader, span: Span<'_>, precision: u8, utc: bool) -> Result<i64, Refusal> {
     let micros = match regular_tz(reader, span, utc) {
         Some(micros) => micros,
-        None => parse_tz_slowly(span.text(), utc)?,
+        None => parse_any_tz(span.text(), utc)?,
     };
     round(micros, precision)
+}
+
+/// What another reader does not know: at a window's end, and in other centuries, it is as plain as elsewhere.
+#[inline(never)]
+fn parse_any(text: &[u8]) -> Result<i64, Refusal> {
+    parse(text)
+}
+
+/// As [`parse_any`].
+#[inline(never)]
+fn parse_any_tz(text: &[u8], utc: bool) -> Result<i64, Refusal> {
+    regular_tz(Words, text.into(), utc).map_or_else(|| parse_tz_slowly(text, utc), Ok)
 }
 
 #[inline]

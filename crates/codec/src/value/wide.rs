@@ -2,8 +2,9 @@
 //!
 //! A text is loaded as it lies in the window, with whatever follows it, and moved by one shuffle so that its digits stand
 //! where the multiplications want them: digits become pairs, pairs fours, and fours are what `numeric` consists of.
-//! What has not sixteen bytes to be read, at the end of a window, is left to others.
-//! A third as many instructions as with words, and no branch that depends on a text's length or on where its point is.
+//! Longer ones, doubles and moments above all, are two such loads. What has not so many bytes to be read, at the end of a
+//! window, is left to others. A third as many instructions as with words, and but for whether there are two loads no branch
+//! depends on a text's length or on where its point is.
 //!
 //! Advice for whoever works here: the loops of a column are compiled once for [`Wide`], inside functions with the target
 //! features; a method that is not `#[inline(always)]` loses them, and with them all that is gained.
@@ -535,6 +536,11 @@ mod tests {
             "0.04",
             "-12345.67",
             "0.30000000000000004",
+            "9007199254740993",
+            "9007199254740993.0",
+            "9007199254740993.01",
+            "9007199254740995",
+            "-9007199254740993.10",
             "-976562.5068359375",
             "1998-12-01",
             "1998-12-01 12:34:56",
@@ -543,6 +549,10 @@ mod tests {
         ] {
             assert!(compare(text.as_bytes()) > 0, "{text}");
         }
+        // Each by its own reader, and not by another one that knows it too.
+        each_neighbour(b"-922337203685477580", |span| {
+            assert_eq!(Wide::found().and_then(|wide| wide.long_integer(span)), Some(-922_337_203_685_477_580));
+        });
         for text in
             ["", "-", ".", "-.", "+1", " 1", "1 ", "1e5", "0x1f", "1_000", "--1", "1.2.3", "2001-02-29", "2001-20-01"]
         {

@@ -400,6 +400,43 @@ mod tests {
             prop_assert!(by_words.1.len() <= rows.len());
         }
 
+        /// The same for the types with longer texts. Most values are good ones: behind a bad one no more is read of a row.
+        #[test]
+        fn all_readers_make_the_same_pages_of_longer_texts(
+            rows in proptest::collection::vec(
+                (
+                    "-?([0-9]{1,19}|[0-9]{0,12}[.][0-9]{1,7}|[1-9][.][0-9]{15,17})|[-0-9.e]{0,3}",
+                    "-?[0-9]{15,19}",
+                    "(19|20|99)[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-9]) ([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]{1,7})?",
+                    "(Z|[+-](0[0-9]|1[0-5])(:[0-5][0-9])?)?",
+                    "[0-9a-f]{8}(-[0-9A-F]{4}){3}-[0-9a-f]{12}|[0-9a-g]{4}",
+                ),
+                0..100,
+            ),
+            utc: bool,
+            precision in 0_u8..7,
+        ) {
+            let kinds = [
+                ColumnType::Float8,
+                ColumnType::Float4,
+                ColumnType::Int8,
+                ColumnType::Timestamp { precision },
+                ColumnType::TimestampTz { precision, utc },
+                ColumnType::Uuid,
+            ];
+            let columns = kinds.map(|kind| Column { name: "c".into(), kind, not_null: false });
+            let lines = rows.iter().map(|(float, integer, moment, zone, uuid)| {
+                format!("{float},{float},{integer},{moment},{moment}{zone},{uuid}\n")
+            });
+            let text: String = lines.collect();
+            let by_words = pages_by(Words, &text, &columns);
+            #[cfg(target_arch = "x86_64")]
+            if let Some(wide) = Wide::found() {
+                prop_assert_eq!(&pages_by(wide, &text, &columns), &by_words);
+            }
+            prop_assert!(by_words.1.len() <= rows.len());
+        }
+
         /// Quotes around a field change nothing, however long it is and whatever stands behind it.
         #[test]
         fn quoted_fields_are_what_they_are_without_quotes(

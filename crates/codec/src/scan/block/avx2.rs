@@ -10,7 +10,7 @@ use std::arch::x86_64::{
 pub(crate) struct Avx2(__m256i, __m256i);
 
 impl Avx2 {
-    /// Whether this processor is one.
+    /// Whether this processor is one: has all that `by_best_block` asks the compiler for.
     #[inline]
     pub(crate) fn found() -> bool {
         is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("popcnt")

@@ -13,7 +13,7 @@ use std::arch::x86_64::{
 pub(crate) struct Avx512(__m512i);
 
 impl Avx512 {
-    /// Whether this processor is one.
+    /// Whether this processor is one: has all that `by_best_block` asks the compiler for.
     #[inline]
     pub(crate) fn found() -> bool {
         is_x86_feature_detected!("avx512f")

@@ -13,14 +13,71 @@ pub(crate) use avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx512::Avx512;
 
+/// Calls a function that is generic over [`Block`] for the best one of this processor, inside a function that has its target
+/// features: those are named here and in `found`, and nowhere else.
+macro_rules! by_best_block {
+    ($work:ident($($name:ident: $kind:ty),*) -> $result:ty) => {{
+        #[cfg(target_arch = "x86_64")]
+        {
+            use crate::scan::block::{Avx2, Avx512};
+
+            #[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,pclmulqdq,popcnt,bmi1,bmi2")]
+            unsafe fn by_avx512($($name: $kind),*) -> $result {
+                // SAFETY: this function has the features; the rest is the caller's promise.
+                unsafe { $work::<Avx512>($($name),*) }
+            }
+
+            #[target_feature(enable = "avx2,bmi1,popcnt")]
+            unsafe fn by_avx2($($name: $kind),*) -> $result {
+                // SAFETY: as above.
+                unsafe { $work::<Avx2>($($name),*) }
+            }
+
+            if Avx512::found() {
+                // SAFETY: the features were just found; the rest is the caller's promise.
+                return unsafe { by_avx512($($name),*) };
+            } else if Avx2::found() {
+                // SAFETY: as above.
+                return unsafe { by_avx2($($name),*) };
+            }
+        }
+        // SAFETY: the portable block needs no feature; the rest is the caller's promise.
+        unsafe { $work::<crate::scan::block::Portable>($($name),*) }
+    }};
+}
+pub(crate) use by_best_block;
+
+/// Does something with each block that this processor has, for comparison in tests.
+#[cfg(test)]
+macro_rules! each_block {
+    ($block:ident => $work:block) => {{
+        {
+            type $block = crate::scan::block::Portable;
+            $work
+        }
+        #[cfg(target_arch = "x86_64")]
+        if crate::scan::block::Avx2::found() {
+            type $block = crate::scan::block::Avx2;
+            $work
+        }
+        #[cfg(target_arch = "x86_64")]
+        if crate::scan::block::Avx512::found() {
+            type $block = crate::scan::block::Avx512;
+            $work
+        }
+    }};
+}
+#[cfg(test)]
+pub(crate) use each_block;
+
 /// Bytes of a block.
 pub(crate) const BLOCK_BYTES: usize = 64;
 
 /// Bytes that [`Block::write_kept`] may read, and write.
 pub(crate) const KEPT_READ_BYTES: usize = 2 * BLOCK_BYTES;
 
-/// The most places that [`Block::write_places`] may write to, whatever it is given.
-pub(super) const MOST_PLACES: usize = 64 + UNFORESEEN;
+/// Places that [`Block::write_places`] may write to, whatever it is given.
+pub(super) const ROOM_FOR_PLACES: usize = 64 + UNFORESEEN;
 
 /// Places that are written without asking how many there are.
 const UNFORESEEN: usize = 12;
@@ -79,7 +136,7 @@ pub(crate) trait Block {
     }
 
     /// Writes `first + i` for every bit i of `bits`, one behind the other; with `mark` in those that are also in `marked`.
-    /// What is behind them in the first [`MOST_PLACES`] may be overwritten with anything.
+    /// What is behind them in the first [`ROOM_FOR_PLACES`] may be overwritten with anything.
     ///
     /// # Safety
     /// There is room for so many places, `marked` has no other bits, and the CPU has the features that the implementation
