@@ -77,7 +77,8 @@ find_rows(const PageCheck *check, Rows *rows, bool *any_nulls, uint8 *all_presen
 	return begin == ((PageHeader) page)->pd_upper;
 }
 
-bool
+/* Not a part of the loops: they need the registers. */
+pg_noinline bool
 accept_any(const PageCheck *check, const ColumnCheck *column, Rows *rows, int row)
 {
 	int			begin = rows->begin[row];

@@ -25,6 +25,19 @@ def test_segments(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "segments are right\n")
 
 
+def test_names_are_bound_to_itself(postgres_server: PostgresServer) -> None:
+    """A function of the same name in another module, which the server shows to all, is not called instead."""
+    reason = extension_missing_reason(postgres_server.version)
+    if reason is not None:
+        pytest.skip(reason)
+    install_extension(postgres_server.version)
+    config = scratch().bin(postgres_server.version) / "pg_config"
+    where = subprocess.run([config, "--pkglibdir"], capture_output=True, text=True, check=True).stdout.strip()
+    library = Path(where) / "tipple_direct.so"
+    done = subprocess.run(["readelf", "--dynamic", library], capture_output=True, text=True, check=True)
+    assert "SYMBOLIC" in done.stdout
+
+
 def test_installcheck(postgres_server: PostgresServer, tmp_path: Path) -> None:
     """`make installcheck`, as a DBA would call it."""
     reason = extension_missing_reason(postgres_server.version)
