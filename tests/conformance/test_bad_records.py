@@ -219,6 +219,9 @@ def test_a_text_with_a_nul_is_a_bad_one(
     skipping = {"on_error": "skip", "max_rejects": 1, "rejects": tmp_path / "bad.csv"}
     load(engine_target, write(tmp_path / "in", data), header="no", **options, **skipping, check=3)
     assert engine_target.rows("SELECT a, b FROM t ORDER BY a") == [(1, "a"), (3, "ä")]
+    stopped = load(engine_target, tmp_path / "in", header="no", **options, no_ledger=True, check=1).stderr
+    # Taken out, it would move what is behind it into other columns.
+    assert (r"tr '\000' ' ' < FILE" if options["format"] == "fixed" else r"tr -d '\000' < FILE") in stopped
 
 
 @pytest.mark.parametrize(

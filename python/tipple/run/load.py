@@ -512,7 +512,7 @@ def load(
         if (reason := request.null_in_key(error.column, error.sqlstate)) is not None:
             error = error.with_reason(reason).with_remedy("mend the record, or leave the column out of --key")
         names = [column.name for column in request.columns]
-        error = error.with_remedy(seen_remedy(error, names, identities))
+        error = error.with_remedy(seen_remedy(error, names, identities, request.dialect))
         made_key = asked_structure.key if asked_structure is not None and request.definition is not None else ()
         remedy = request.first_remedy(error, replay=replay) + (
             request.guess.remedy(error)

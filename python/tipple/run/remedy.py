@@ -182,7 +182,7 @@ def _names_none(reason: str, columns: Sequence[str]) -> bool:
     return len(named) == 2 and not set(named).intersection(columns)
 
 
-def seen_remedy(error: BadRecord, columns: Sequence[str], sources: Sequence[Identity]) -> str:
+def seen_remedy(error: BadRecord, columns: Sequence[str], sources: Sequence[Identity], dialect: Dialect) -> str:
     """What to do about a bad record of text, where columns that were not loaded or the record's own bytes say more than
     the core does.
 
@@ -190,6 +190,7 @@ def seen_remedy(error: BadRecord, columns: Sequence[str], sources: Sequence[Iden
         error: the core's complaint.
         columns: the names of the columns that were loaded.
         sources: what was read.
+        dialect: how the records are written.
     """
     if error.sqlstate == "23502" and _names_none(error.reason, columns):
         return LOAD_OR_DEFAULT
@@ -202,6 +203,8 @@ def seen_remedy(error: BadRecord, columns: Sequence[str], sources: Sequence[Iden
         )
     if (error.text or "").startswith("\ufeff"):
         return f"files were put together, each with its byte order mark: {MARK_REMEDY}"
+    if has_nul(error, sources) and dialect.format == "fixed":
+        return r"tr '\000' ' ' < FILE > NEW puts spaces in the place of NUL bytes, which no target stores"
     if has_nul(error, sources):
         return NUL_REMEDY if error.text == r"\x00" else WITHOUT_NULS
     if holds_nothing_else(error, sources):
