@@ -10,7 +10,7 @@ Every statement other than CREATE TABLE is skipped, pg_dump's ALTER TABLE ... AD
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 import msgspec
 
@@ -203,8 +203,7 @@ _COLUMN_KEYWORDS = frozenset(
         "UNIQUE",
     }
 )
-"""Words that end a column's type or default and begin something else. Each is reserved in PostgreSQL, or can
-be nothing else at that place."""
+"""Words that end a column's type or default: each is reserved in PostgreSQL, or can be nothing else at that place."""
 
 
 class _Statement:
@@ -234,8 +233,11 @@ class _Statement:
         self.position += len(words)
         return True
 
-    def take_one_of(self, words: Iterable[str]) -> bool:
-        return any(self.take(word) for word in words)
+    def take_one_of(self, words: Container[str]) -> bool:
+        token = self.peek()
+        taken = token is not None and token.word in words
+        self.position += taken
+        return taken
 
     @property
     def line(self) -> int:
@@ -275,15 +277,15 @@ class _Statement:
 
     def group(self) -> None:
         """Take one balanced pair of brackets and all within."""
-        if not self.take_one_of("(["):
+        if not self.take_one_of(("(", "[")):
             raise self.fail("'('")
         depth = 1
         while depth:
             if self.peek() is None:
                 raise self.fail("')'")
-            if self.take_one_of("(["):
+            if self.take_one_of(("(", "[")):
                 depth += 1
-            elif self.take_one_of(")]"):
+            elif self.take_one_of((")", "]")):
                 depth -= 1
             else:
                 self.position += 1

@@ -33,6 +33,9 @@ class Backslashes:
     """What stands behind the backslashes of a sample."""
 
     def __init__(self, data: Sequence[bytes], delimiter: str) -> None:
+        if not any(b"\\" in piece for piece in data):
+            # Most samples have none, and patterns take a while to find that out.
+            data = ()
         # Behind the first one, pieces may begin between two backslashes that belong together.
         whole = b"\n".join([*data[:1], *(piece.lstrip(b"\\") for piece in data[1:])])
         pairs = Counter(_PAIR.findall(whole))

@@ -34,14 +34,14 @@ def no_table(session: Session, name: TableName) -> UsageError:
     )
 
 
-def schema_tables(schema: str | os.PathLike[str]) -> Sequence[TableDefinition]:
-    """The tables of a schema.
+def schema_tables(schema: str | os.PathLike[str], wanted: TableName) -> Sequence[TableDefinition]:
+    """The tables of a schema; of TPC-H's, only the wanted one, if it is there.
 
     Raises:
         UsageError: the file cannot be read, or not be understood.
     """
     if os.fspath(schema) == TPCH:
-        return _parsed(";\n".join(tpch.CREATE_TABLE.values()))
+        return _parsed(tpch.CREATE_TABLE.get(wanted.name) or ";\n".join(tpch.CREATE_TABLE.values()))
     try:
         with open(schema, encoding="utf-8") as file:
             text = file.read()

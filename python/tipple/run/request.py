@@ -356,7 +356,7 @@ class Request:
                 unbounded_numeric=self.session.capabilities.unbounded_numeric,
             )
         else:
-            self.definition = find_table(schema_tables(self.schema), self.name)
+            self.definition = find_table(schema_tables(self.schema, self.name), self.name)
         try:
             return self.session.columns_of(self.definition)
         except UsageError as error:
