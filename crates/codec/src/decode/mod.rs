@@ -47,6 +47,12 @@ impl QuoteHint {
 }
 
 impl NullHint {
+    /// Whether no number and no date may be NULL.
+    #[inline(always)]
+    pub(crate) fn is_no_number(self) -> bool {
+        !self.first.is_some_and(|first| first.is_ascii_digit() || matches!(first, b'-' | b'.'))
+    }
+
     /// Whether a field may be NULL; if not, it has a value.
     #[inline(always)]
     pub(crate) fn matches(self, bytes: &[u8]) -> bool {

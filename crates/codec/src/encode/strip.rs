@@ -9,6 +9,7 @@
 //! What that call may need must not be kept at hand by the loop: it would take the registers that the loop needs.
 
 use crate::value::Refusal;
+use std::convert::Infallible;
 
 /// The most records of a strip: as many as a word has bits.
 pub(super) const MOST_ROWS: usize = 64;
@@ -33,6 +34,12 @@ pub(super) trait StripValues {
     /// There is room for the value.
     unsafe fn put(&mut self, entry: usize, to: *mut u8) -> Option<*mut u8>;
 
+    /// What writes four values at once.
+    type ByFour: FourValues;
+
+    /// It, where that can be tried: a copy of its own, so that the loop can keep what is in it in registers.
+    fn by_four(&self) -> Option<Self::ByFour>;
+
     /// The same for any value; `None` where it is NULL.
     ///
     /// # Errors
@@ -41,6 +48,22 @@ pub(super) trait StripValues {
     /// # Safety
     /// There is room for the value.
     unsafe fn put_any(&mut self, entry: usize, to: *mut u8) -> Result<Option<*mut u8>, Refusal>;
+}
+
+/// The regular values of a column, four at once.
+pub(super) trait FourValues: Copy {
+    /// Writes the values of four records at `to` and says where they end; `None`, and nothing is written, where one of them
+    /// is no regular one.
+    ///
+    /// # Safety
+    /// There is room for each.
+    unsafe fn put(self, entries: [usize; 4], to: [*mut u8; 4]) -> Option<[*mut u8; 4]>;
+}
+
+impl FourValues for Infallible {
+    unsafe fn put(self, _entries: [usize; 4], _to: [*mut u8; 4]) -> Option<[*mut u8; 4]> {
+        match self {}
+    }
 }
 
 /// Some records, and what is made of them.
@@ -128,15 +151,35 @@ impl Strip {
     /// For all columns together, `values` need no more than a row's room.
     #[inline(always)]
     pub(super) unsafe fn each(&mut self, column: usize, mut values: impl StripValues) {
-        let rows = self.rows.as_mut_ptr();
-        for place in 0..self.rows.len() {
-            // SAFETY: there is such a row; it ends within its place, by the caller's promise.
-            unsafe {
-                let row = rows.add(place);
-                match values.put((*row).entry, (*row).end) {
-                    Some(end) => (*row).end = end,
-                    None => self.put_any(column, place, &mut values),
+        let (rows, count) = (self.rows.as_mut_ptr(), self.rows.len());
+        let by_four = values.by_four();
+        let mut place = 0;
+        while place < count {
+            let mut end = count;
+            if let Some(by_four) = by_four {
+                if place + 4 <= count {
+                    // SAFETY: there are four such rows; each ends within its place, by the caller's promise.
+                    unsafe {
+                        let four = &mut *rows.add(place).cast::<[Row; 4]>();
+                        if let Some(ends) = by_four.put(four.map(|row| row.entry), four.map(|row| row.end)) {
+                            four.iter_mut().zip(ends).for_each(|(row, end)| row.end = end);
+                            place += 4;
+                            continue;
+                        }
+                    }
                 }
+                end = count.min(place + 4);
+            }
+            while place < end {
+                // SAFETY: there is such a row; it ends within its place, by the caller's promise.
+                unsafe {
+                    let row = rows.add(place);
+                    match values.put((*row).entry, (*row).end) {
+                        Some(end) => (*row).end = end,
+                        None => self.put_any(column, place, &mut values),
+                    }
+                }
+                place += 1;
             }
         }
     }

@@ -85,7 +85,17 @@ pub(super) unsafe fn fill_spaces(target: *mut u8, count: usize) {
         if count <= 32 {
             target.cast::<[u8; 32]>().write([b' '; 32]);
         } else {
-            std::ptr::write_bytes(target, b' ', count);
+            fill_many_spaces(target, count);
         }
     }
+}
+
+/// [`fill_spaces`] for many. Apart, since the compiler makes one call of both, whose length differs.
+///
+/// # Safety
+/// There is room for them.
+#[inline(never)]
+unsafe fn fill_many_spaces(target: *mut u8, count: usize) {
+    // SAFETY: by the caller's promise.
+    unsafe { std::ptr::write_bytes(target, b' ', count) };
 }

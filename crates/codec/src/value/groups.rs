@@ -106,6 +106,13 @@ const SENT: &[[(u64, u8); 16]; 5] = &{
     headers
 };
 
+/// [`Groups::stored`]'s words for numbers of which so many digits stand behind the point: by which are not zero, a bit each
+/// and the first lowest; those of negative numbers are the second half.
+#[inline(always)]
+pub(super) fn stored_words(fraction_groups: usize) -> &'static [u32; 32] {
+    &STORED[fraction_groups]
+}
+
 impl Groups {
     /// A number with these digits, of which `fraction_groups` stand behind the point.
     #[inline(always)]

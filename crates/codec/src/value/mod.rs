@@ -5,7 +5,8 @@
 //! for certain. An unsure field is never guessed at: the caller hands it to the server's own text input.
 //!
 //! The common spelling of a type is read eight bytes at a time (`digits.rs`), those of numbers and dates on their way
-//! to pages and to Arrow sixteen where the processor can (`wide.rs`); whatever that does not recognise goes through a
+//! to pages and to Arrow sixteen where the processor can (`wide.rs`), on their way to pages four times sixteen (`wider.rs`);
+//! whatever that does not recognise goes through a
 //! slower reader of the whole grammar, which also decides how a text is refused.
 
 pub mod array;
@@ -17,6 +18,7 @@ mod decimal;
 mod digits;
 pub mod enumeration;
 pub mod float;
+pub(crate) mod four;
 pub(crate) mod groups;
 pub mod integer;
 pub mod interval;
@@ -31,6 +33,8 @@ pub mod timestamp;
 pub mod uuid;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod wide;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod wider;
 
 pub(crate) use civil::days_from_civil;
 pub use date::UNIX_EPOCH_DAYS;

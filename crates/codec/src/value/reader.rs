@@ -3,6 +3,7 @@
 //! A reader knows nothing of errors. What it does not recognise, right or wrong, goes to the parser of the whole grammar,
 //! which is the same for all readers: so they may know more or fewer spellings, but never mean another value by one.
 
+use super::four::{FourStored, FourTexts};
 use super::groups::Groups;
 use super::numeric::NumericSize;
 use super::{Span, date, float, integer, numeric, timestamp};
@@ -38,6 +39,28 @@ pub(crate) trait Reader: Copy {
 
     /// Such a day and a time of that day, in microseconds since 2000-01-01; the year has four digits.
     fn timestamp(self, span: Span<'_>) -> Option<i64>;
+
+    /// Whether it reads four texts at once, by the methods below. They say nothing where one of the four is not regular, or
+    /// is near the window's end.
+    const READS_FOUR: bool = false;
+
+    /// [`Reader::integer`] of four texts.
+    #[inline(always)]
+    fn four_integers(self, _texts: FourTexts<'_>) -> Option<[i64; 4]> {
+        None
+    }
+
+    /// [`Reader::groups`] of four texts, as they are stored.
+    #[inline(always)]
+    fn four_groups(self, _texts: FourTexts<'_>, _size: NumericSize) -> Option<FourStored> {
+        None
+    }
+
+    /// [`Reader::date`] of four texts.
+    #[inline(always)]
+    fn four_dates(self, _texts: FourTexts<'_>) -> Option<[i32; 4]> {
+        None
+    }
 }
 
 /// By words of eight bytes, on any processor.

@@ -11,6 +11,7 @@ use crate::value::reader::{Reader, Words};
 use crate::value::{self, Refusal, ServerVersion};
 use arrow_array::RecordBatch;
 use arrow_buffer::NullBuffer;
+use std::convert::Infallible;
 use std::ops::{DerefMut, Range};
 
 /// Makes the pages of one stream of batches.
@@ -161,6 +162,13 @@ struct BatchValues<'b, F> {
 }
 
 impl<F: Fn(usize, *mut u8) -> Result<*mut u8, Refusal>> StripValues for BatchValues<'_, F> {
+    type ByFour = Infallible;
+
+    #[inline(always)]
+    fn by_four(&self) -> Option<Infallible> {
+        None
+    }
+
     #[inline(always)]
     unsafe fn put(&mut self, row: usize, to: *mut u8) -> Option<*mut u8> {
         if self.nulls.is_some_and(|nulls| nulls.is_null(row)) {

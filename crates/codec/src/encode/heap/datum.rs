@@ -6,6 +6,7 @@ use crate::encode::hot::HotType;
 use crate::encode::text_check::TextCheck;
 use crate::encode::unchecked;
 use crate::scan::RawField;
+use crate::value::four::{FourStored, FourTexts};
 use crate::value::groups::{Groups, LARGEST_SHORT_SCALE, Stored, short_header};
 use crate::value::numeric::{NumericSize, Typmod};
 use crate::value::reader::Reader;
@@ -19,6 +20,28 @@ pub(super) trait Regular: Copy {
     /// # Safety
     /// As for [`put`].
     unsafe fn put(self, span: Span<'_>, to: *mut u8) -> Option<*mut u8>;
+
+    /// Whether [`Regular::put_four`] is to be tried.
+    const TAKES_FOUR: bool = false;
+
+    /// [`Regular::put`] for four records; `None`, and nothing is written, where one of the values is not regular.
+    ///
+    /// # Safety
+    /// As for [`put`], of each.
+    #[inline(always)]
+    unsafe fn put_four(self, _texts: FourTexts<'_>, _to: [*mut u8; 4]) -> Option<[*mut u8; 4]> {
+        None
+    }
+}
+
+/// Four values of fixed width, aligned.
+///
+/// # Safety
+/// As for [`put_fixed`], of each.
+#[inline(always)]
+unsafe fn put_four_fixed<const WIDTH: usize>(to: [*mut u8; 4], values: [[u8; WIDTH]; 4], align: usize) -> [*mut u8; 4] {
+    // SAFETY: by the caller's promise.
+    std::array::from_fn(|place| unsafe { put_fixed(to[place], values[place], align) })
 }
 
 /// Integers of so many bytes.
@@ -35,6 +58,25 @@ impl<R: Reader, const WIDTH: usize> Regular for Integers<R, WIDTH> {
                 2 => put_fixed(to, i16::try_from(value).ok()?.to_le_bytes(), 2),
                 4 => put_fixed(to, i32::try_from(value).ok()?.to_le_bytes(), 4),
                 _ => put_fixed(to, value.to_le_bytes(), 8),
+            })
+        }
+    }
+
+    const TAKES_FOUR: bool = R::READS_FOUR;
+
+    #[inline(always)]
+    unsafe fn put_four(self, texts: FourTexts<'_>, to: [*mut u8; 4]) -> Option<[*mut u8; 4]> {
+        let values = self.0.four_integers(texts)?;
+        let bits = 8 * WIDTH as u32 - 1;
+        if WIDTH < 8 && values.iter().any(|&value| value >> bits != value >> 63) {
+            return None;
+        }
+        // SAFETY: by the caller's promise.
+        unsafe {
+            Some(match WIDTH {
+                2 => put_four_fixed(to, values.map(|value| (value as i16).to_le_bytes()), 2),
+                4 => put_four_fixed(to, values.map(|value| (value as i32).to_le_bytes()), 4),
+                _ => put_four_fixed(to, values.map(i64::to_le_bytes), 8),
             })
         }
     }
@@ -62,6 +104,15 @@ impl<R: Reader> Regular for Dates<R> {
     unsafe fn put(self, span: Span<'_>, to: *mut u8) -> Option<*mut u8> {
         // SAFETY: by the caller's promise.
         Some(unsafe { put_fixed(to, self.0.date(span)?.to_le_bytes(), 4) })
+    }
+
+    const TAKES_FOUR: bool = R::READS_FOUR;
+
+    #[inline(always)]
+    unsafe fn put_four(self, texts: FourTexts<'_>, to: [*mut u8; 4]) -> Option<[*mut u8; 4]> {
+        let days = self.0.four_dates(texts)?;
+        // SAFETY: by the caller's promise.
+        Some(unsafe { put_four_fixed(to, days.map(i32::to_le_bytes), 4) })
     }
 }
 
@@ -137,6 +188,18 @@ impl<R: Reader> Regular for Numbers<R> {
     unsafe fn put(self, span: Span<'_>, to: *mut u8) -> Option<*mut u8> {
         // SAFETY: by the caller's promise.
         Some(unsafe { put_groups(to, self.0.groups(span, self.1)?) })
+    }
+
+    const TAKES_FOUR: bool = R::READS_FOUR;
+
+    #[inline(always)]
+    unsafe fn put_four(self, texts: FourTexts<'_>, to: [*mut u8; 4]) -> Option<[*mut u8; 4]> {
+        let FourStored { bytes, lengths } = self.0.four_groups(texts, self.1)?;
+        // SAFETY: by the caller's promise; a byte array needs no alignment.
+        Some(std::array::from_fn(|place| unsafe {
+            to[place].cast::<[u8; 16]>().write(bytes[place]);
+            to[place].add(lengths[place] as usize)
+        }))
     }
 }
 
