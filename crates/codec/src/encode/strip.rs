@@ -221,28 +221,47 @@ impl Strip {
         }
     }
 
-    /// Whether a record was refused.
-    #[inline(always)]
-    pub(super) fn is_refused(&self, place: usize) -> bool {
-        self.refused >> place & 1 == 1
-    }
-
     /// The column that a record was refused for, and why.
     pub(super) fn refusal(&self, place: usize) -> Option<(usize, Refusal)> {
         let found = self.refusals.iter().find(|&&(refused, _, _)| refused == place);
         found.map(|&(_, column, refusal)| (column, refusal))
     }
 
+    /// The rows, for a loop over them that keeps in registers what it needs of all.
+    #[inline(always)]
+    pub(super) fn rows(&self) -> Rows<'_> {
+        let Self { rows, present, bitmap_bytes, has_null, refused, .. } = self;
+        Rows { rows, present, bitmap_bytes: *bitmap_bytes, has_null: *has_null, refused: *refused }
+    }
+}
+
+/// The rows of a strip.
+#[derive(Clone, Copy)]
+pub(super) struct Rows<'s> {
+    rows: &'s [Row],
+    present: &'s [u8],
+    bitmap_bytes: usize,
+    has_null: u64,
+    refused: u64,
+}
+
+impl<'s> Rows<'s> {
+    /// Whether a record was refused.
+    #[inline(always)]
+    pub(super) fn is_refused(self, place: usize) -> bool {
+        self.refused >> place & 1 == 1
+    }
+
     /// Where a row is, and its length in bytes.
     #[inline(always)]
-    pub(super) fn row(&self, place: usize) -> (*const u8, usize) {
+    pub(super) fn row(self, place: usize) -> (*const u8, usize) {
         let Row { begin, end, .. } = self.rows[place];
         (begin.cast_const(), end.addr() - begin.addr())
     }
 
     /// The bitmap of a record with NULLs.
     #[inline(always)]
-    pub(super) fn present(&self, place: usize) -> Option<&[u8]> {
+    pub(super) fn present(self, place: usize) -> Option<&'s [u8]> {
         (self.has_null >> place & 1 == 1).then(|| &self.present[place * self.bitmap_bytes..][..self.bitmap_bytes])
     }
 }

@@ -17,6 +17,12 @@ pub struct PageBuffer<M> {
     /// What the layout says of each page: bytes to keep free, and tuples at most.
     reserve: usize,
     most_tuples: usize,
+    at: Position,
+}
+
+/// How far it is filled. Whoever fills it keeps this in registers, so nothing may be handed a reference to it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Position {
     /// Where the open page begins.
     start: usize,
     /// Its `pd_lower` and `pd_upper`.
@@ -24,6 +30,7 @@ pub struct PageBuffer<M> {
     upper: usize,
     /// Its tuples; none where no page is open.
     items: usize,
+    /// The tuples of all pages.
     rows: u64,
 }
 
@@ -31,46 +38,33 @@ impl<M: DerefMut<Target = [u8]>> PageBuffer<M> {
     /// Begins to fill `memory`, whatever it holds, of which whole pages are used.
     pub fn new(memory: M, layout: PageLayout) -> Self {
         let (reserve, most_tuples) = (layout.reserve(), layout.most_tuples());
-        Self { memory, layout, reserve, most_tuples, start: 0, lower: 0, upper: 0, items: 0, rows: 0 }
+        Self { memory, layout, reserve, most_tuples, at: Position::default() }
     }
 
     /// Lends itself with its memory as a slice: what the memory is need not be found out for each tuple then.
+    #[inline(always)]
     pub(in crate::encode) fn lend<T>(&mut self, work: impl FnOnce(&mut PageBuffer<&mut [u8]>) -> T) -> T {
-        let Self { memory, layout, reserve, most_tuples, start, lower, upper, items, rows } = self;
-        let (layout, reserve, most_tuples) = (*layout, *reserve, *most_tuples);
-        let mut lent = PageBuffer {
-            memory: &mut **memory,
-            layout,
-            reserve,
-            most_tuples,
-            start: *start,
-            lower: *lower,
-            upper: *upper,
-            items: *items,
-            rows: *rows,
-        };
+        let Self { layout, reserve, most_tuples, at, .. } = *self;
+        let mut lent = PageBuffer { memory: &mut *self.memory, layout, reserve, most_tuples, at };
         let done = work(&mut lent);
-        (*start, *lower, *upper, *items, *rows) = (lent.start, lent.lower, lent.upper, lent.items, lent.rows);
+        self.at = lent.at;
         done
     }
 
     /// How many tuples it has.
     pub fn rows(&self) -> u64 {
-        self.rows
+        self.at.rows
     }
 
     /// Forgets all pages: the memory is filled anew.
     pub fn reset(&mut self) {
-        (self.start, self.lower, self.upper, self.items, self.rows) = (0, 0, 0, 0, 0);
+        self.at = Position::default();
     }
 
     /// The memory, and how many pages are in it.
     pub fn finish(mut self) -> (M, usize) {
-        if self.items > 0 {
-            self.close_page();
-        }
-        let pages = self.start / self.layout.block_size;
-        (self.memory, pages)
+        let end = self.layout.close_page(&mut self.memory, self.at);
+        (self.memory, end / self.layout.block_size)
     }
 
     /// Where to write the next tuple of `length` bytes and what it takes to be aligned, all of which the caller fills;
@@ -81,45 +75,49 @@ impl<M: DerefMut<Target = [u8]>> PageBuffer<M> {
     #[inline(always)]
     pub(super) fn place(&mut self, length: usize) -> Option<&mut [u8]> {
         let taken = max_align(length);
-        let free = self.upper - self.lower;
-        if free < taken + LINE_POINTER_BYTES + self.reserve || self.items == self.most_tuples || self.items == 0 {
-            self.next_page(length)?;
+        let mut at = self.at;
+        let free = at.upper - at.lower;
+        if free < taken + LINE_POINTER_BYTES + self.reserve || at.items == self.most_tuples || at.items == 0 {
+            self.at = self.layout.next_page(&mut self.memory, at, length)?;
+            at = self.at;
         }
-        self.upper -= taken;
-        let pointer = self.upper as u32 | NORMAL << 15 | (length as u32) << 17;
-        let page = &mut self.memory[self.start..self.start + self.layout.block_size];
-        page[self.lower..self.lower + LINE_POINTER_BYTES].copy_from_slice(&pointer.to_le_bytes());
-        self.lower += LINE_POINTER_BYTES;
-        self.items += 1;
-        self.rows += 1;
-        Some(&mut page[self.upper..self.upper + taken])
+        at.upper -= taken;
+        let pointer = at.upper as u32 | NORMAL << 15 | (length as u32) << 17;
+        let page = &mut self.memory[at.start..at.start + self.layout.block_size];
+        page[at.lower..at.lower + LINE_POINTER_BYTES].copy_from_slice(&pointer.to_le_bytes());
+        at.lower += LINE_POINTER_BYTES;
+        at.items += 1;
+        at.rows += 1;
+        self.at = at;
+        Some(&mut page[at.upper..at.upper + taken])
     }
+}
 
+impl PageLayout {
+    /// Closes the open page, if there is one, and opens the next; `None` where no page is left.
     #[inline(never)]
-    fn next_page(&mut self, length: usize) -> Option<()> {
-        assert!(length <= self.layout.largest_tuple(), "the caller has compared lengths");
-        if self.items > 0 {
-            self.close_page();
-        }
-        if self.start + self.layout.block_size > self.memory.len() {
+    fn next_page(self, memory: &mut [u8], at: Position, length: usize) -> Option<Position> {
+        assert!(length <= self.largest_tuple(), "the caller has compared lengths");
+        let start = self.close_page(memory, at);
+        if start + self.block_size > memory.len() {
             return None;
         }
-        self.lower = PAGE_HEADER_BYTES;
-        self.upper = self.layout.block_size;
-        Some(())
+        Some(Position { start, lower: PAGE_HEADER_BYTES, upper: self.block_size, items: 0, rows: at.rows })
     }
 
-    /// Writes the header of the open page, and zeros what is free on it.
-    fn close_page(&mut self) {
-        let size = self.layout.block_size;
-        let page = &mut self.memory[self.start..self.start + size];
-        page[self.lower..self.upper].fill(0);
+    /// Writes the header of the open page, if there is one, and zeros what is free on it; gives where the next one begins.
+    fn close_page(self, memory: &mut [u8], at: Position) -> usize {
+        if at.items == 0 {
+            return at.start;
+        }
+        let size = self.block_size;
+        let page = &mut memory[at.start..at.start + size];
+        page[at.lower..at.upper].fill(0);
         page[..PAGE_HEADER_BYTES].fill(0);
-        let words = [ALL_VISIBLE, self.lower as u16, self.upper as u16, size as u16, size as u16 | LAYOUT_VERSION];
+        let words = [ALL_VISIBLE, at.lower as u16, at.upper as u16, size as u16, size as u16 | LAYOUT_VERSION];
         for (place, word) in words.into_iter().enumerate() {
             page[10 + 2 * place..][..2].copy_from_slice(&word.to_le_bytes());
         }
-        self.start += size;
-        self.items = 0;
+        at.start + size
     }
 }

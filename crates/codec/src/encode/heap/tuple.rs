@@ -120,20 +120,20 @@ impl<P> Loop for TupleLoop<'_, '_, P> {
     #[inline(always)]
     fn run(self) {
         let Self { strip, tuples, pages, rows, ended } = self;
-        let end = rows.end;
-        for place in rows {
-            if strip.is_refused(place) {
-                *ended = (place, None);
-                return;
+        let (end, made) = (rows.end, strip.rows());
+        *ended = pages.lend(|pages| {
+            for place in rows {
+                if made.is_refused(place) {
+                    return (place, None);
+                }
+                // SAFETY: a strip's rows can be read.
+                let stop = unsafe { tuples.put(made.row(place), made.present(place), pages) };
+                if stop.is_some() {
+                    return (place, stop);
+                }
             }
-            // SAFETY: a strip's rows can be read.
-            let stop = unsafe { tuples.put(strip.row(place), strip.present(place), pages) };
-            if stop.is_some() {
-                *ended = (place, stop);
-                return;
-            }
-        }
-        *ended = (end, None);
+            (end, None)
+        });
     }
 }
 
@@ -143,19 +143,33 @@ impl<P> Loop for TupleLoop<'_, '_, P> {
 /// So many bytes can be read and written, and do not overlap.
 #[inline(always)]
 unsafe fn copy_bytes(from: *const u8, to: *mut u8, length: usize) {
-    const BLOCK: usize = 32;
     // SAFETY: by the caller's promise; the last block ends with the bytes, over some that were copied before.
     unsafe {
-        let copy = |at: usize| to.add(at).cast::<[u8; BLOCK]>().write(from.add(at).cast::<[u8; BLOCK]>().read());
-        if length < BLOCK {
-            std::ptr::copy_nonoverlapping(from, to, length);
-            return;
+        match length {
+            32.. => copy_blocks::<32>(from, to, length),
+            16.. => copy_blocks::<16>(from, to, length),
+            8.. => copy_blocks::<8>(from, to, length),
+            _ => copy_blocks::<1>(from, to, length),
         }
+    }
+}
+
+/// [`copy_bytes`] of as many bytes at once, which there are, or none.
+///
+/// # Safety
+/// As for [`copy_bytes`].
+#[inline(always)]
+unsafe fn copy_blocks<const BLOCK: usize>(from: *const u8, to: *mut u8, length: usize) {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        let copy = |at: usize| to.add(at).cast::<[u8; BLOCK]>().write(from.add(at).cast::<[u8; BLOCK]>().read());
         let mut at = 0;
         while at + BLOCK < length {
             copy(at);
             at += BLOCK;
         }
-        copy(length - BLOCK);
+        if length > 0 {
+            copy(length - BLOCK);
+        }
     }
 }
