@@ -10,7 +10,7 @@ Every statement other than CREATE TABLE is skipped, pg_dump's ALTER TABLE ... AD
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -233,7 +233,7 @@ class _Statement:
         self.position += len(words)
         return True
 
-    def take_one_of(self, words: Container[str]) -> bool:
+    def take_one_of(self, words: tuple[str, ...]) -> bool:
         token = self.peek()
         taken = token is not None and token.word in words
         self.position += taken

@@ -47,10 +47,11 @@ impl QuoteHint {
 }
 
 impl NullHint {
-    /// Whether no number and no date may be NULL.
+    /// Whether nothing that readers read by four may be NULL ([`Reader::READS_FOUR`](crate::value::reader::Reader)): that
+    /// begins with a digit or a minus sign.
     #[inline(always)]
     pub(crate) fn is_no_number(self) -> bool {
-        !self.first.is_some_and(|first| first.is_ascii_digit() || matches!(first, b'-' | b'.'))
+        !self.first.is_some_and(|first| first.is_ascii_digit() || first == b'-')
     }
 
     /// Whether a field may be NULL; if not, it has a value.

@@ -108,6 +108,7 @@ const SENT: &[[(u64, u8); 16]; 5] = &{
 
 /// [`Groups::stored`]'s words for numbers of which so many digits stand behind the point: by which are not zero, a bit each
 /// and the first lowest; those of negative numbers are the second half.
+#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(super) fn stored_words(fraction_groups: usize) -> &'static [u32; 32] {
     &STORED[fraction_groups]

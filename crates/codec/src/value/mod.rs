@@ -5,9 +5,9 @@
 //! for certain. An unsure field is never guessed at: the caller hands it to the server's own text input.
 //!
 //! The common spelling of a type is read eight bytes at a time (`digits.rs`), those of numbers and dates on their way
-//! to pages and to Arrow sixteen where the processor can (`wide.rs`), on their way to pages four times sixteen (`wider.rs`);
-//! whatever that does not recognise goes through a
-//! slower reader of the whole grammar, which also decides how a text is refused.
+//! to pages and to Arrow sixteen where the processor can (`wide.rs`), on their way to pages four times sixteen
+//! (`wider.rs`); whatever that does not recognise goes through a slower reader of the whole grammar, which also decides
+//! how a text is refused.
 
 pub mod array;
 pub mod boolean;

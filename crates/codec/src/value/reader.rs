@@ -41,7 +41,7 @@ pub(crate) trait Reader: Copy {
     fn timestamp(self, span: Span<'_>) -> Option<i64>;
 
     /// Whether it reads four texts at once, by the methods below. They say nothing where one of the four is not regular, or
-    /// is near the window's end.
+    /// is near the window's end, or begins with anything but a digit or a minus sign: what means NULL is not asked before.
     const READS_FOUR: bool = false;
 
     /// [`Reader::integer`] of four texts.

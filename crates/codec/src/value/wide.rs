@@ -6,7 +6,7 @@
 //! window, is left to others. A third as many instructions as with words, and but for whether there are two loads no branch
 //! depends on a text's length or on where its point is.
 //!
-//! Advice for whoever works here: the loops of a column are compiled once for [`Wide`], inside functions with the target
+//! Advice for whoever works here: the loops of a column are compiled for [`Wide`], and for `Wider`, inside functions with the target
 //! features; a method that is not `#[inline(always)]` loses them, and with them all that is gained.
 
 use super::Span;

@@ -4,9 +4,10 @@
 //! that decide whether a text is a regular one: where the answer is no for one, nothing is said of all, and `wide.rs` reads
 //! each by itself. Of a price that leaves a third of the instructions.
 //!
-//! Where the point is, is found without a loop: the places of all points of a text are added up. If there is one, the sum is
-//! its place. If there are more, the sum is a place behind all of them or outside the text; every byte but the one at that
-//! place has to be a digit, and the points are none.
+//! Where the point is, most often as many digits from the end as the column has places, is else found without a loop: the
+//! places of all points of a text are added up. Of one point the sum is its place. Of more it is never the place of the first,
+//! and every byte but the one at that place, and the sign, has to be a digit. A point before all digits counts as none, and is
+//! no digit either.
 
 use super::Span;
 use super::civil::days_of;
@@ -150,7 +151,8 @@ impl Quarters {
         }
     }
 
-    /// Where the point of each is, in all bytes of its quarter; behind the text, where it has none.
+    /// Where the point of each may be, in all bytes of its quarter; behind the text, where it has none. The bytes elsewhere
+    /// are to be looked at.
     #[inline(always)]
     fn find_points(&self) -> __m512i {
         // SAFETY: as in `quarters`.
@@ -358,7 +360,7 @@ mod tests {
     use crate::value::{ServerVersion, date, integer};
     use proptest::prelude::*;
 
-    /// Numbers of so many digits, and as many behind the point, at most.
+    /// Columns of so many digits at most, and so many of them behind the point.
     const SIZES: [(u16, i16); 9] = [(15, 2), (18, 0), (18, 12), (5, 5), (4, 1), (9, 4), (12, 5), (30, 8), (16, 3)];
 
     /// Some texts in a window, in which other bytes stand between and behind them.
@@ -393,13 +395,7 @@ mod tests {
             let (window, places) = window_of(texts, between, behind);
             // SAFETY: they are in the window.
             let four = unsafe { FourTexts::within(&window, places) };
-            let spans = || {
-                places.iter().map(|&(start, end)| {
-                    let text = &window[start as usize..end as usize - 1];
-                    // SAFETY: all of the window can be read.
-                    unsafe { Span::within(text, window.len() - start as usize) }
-                })
-            };
+            let spans = four.spans();
             let has_room = places.iter().all(|&(start, _)| start as usize + WIDTH <= window.len());
             let are_short = texts.iter().all(|text| text.len() <= WIDTH);
             match wider.four_integers(four) {
@@ -409,7 +405,10 @@ mod tests {
                     known += 1;
                 }
                 None => {
-                    assert!(!(has_room && are_short && spans().all(|span| wider.integer(span).is_some())), "{texts:?}")
+                    assert!(
+                        !(has_room && are_short && spans.iter().all(|&span| wider.integer(span).is_some())),
+                        "{texts:?}"
+                    )
                 }
             }
             match wider.four_dates(four) {
@@ -417,7 +416,7 @@ mod tests {
                     assert_eq!(days.map(Ok), texts.map(date::parse), "{texts:?}");
                     known += 1;
                 }
-                None => assert!(!(has_room && spans().all(|span| wider.date(span).is_some())), "{texts:?}"),
+                None => assert!(!(has_room && spans.iter().all(|&span| wider.date(span).is_some())), "{texts:?}"),
             }
             for (precision, scale) in SIZES {
                 let typmod = Typmod { precision, scale };
@@ -429,7 +428,7 @@ mod tests {
                         known += 1;
                     }
                     None => {
-                        let all_known = spans().all(|span| wider.groups(span, typmod.into()).is_some());
+                        let all_known = spans.iter().all(|&span| wider.groups(span, typmod.into()).is_some());
                         assert!(!(has_room && are_short && all_known), "{texts:?} {typmod:?}");
                     }
                 }

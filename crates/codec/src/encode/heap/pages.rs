@@ -25,10 +25,10 @@ pub struct PageBuffer<M> {
 struct Position {
     /// Where the open page begins.
     start: usize,
-    /// Its `pd_lower` and `pd_upper`.
+    /// Its `pd_lower` and `pd_upper`; 0 where there is no page.
     lower: usize,
     upper: usize,
-    /// Its tuples; none where no page is open.
+    /// Its tuples; none where it has just been opened.
     items: usize,
     /// The tuples of all pages.
     rows: u64,
@@ -78,8 +78,11 @@ impl<M: DerefMut<Target = [u8]>> PageBuffer<M> {
         let mut at = self.at;
         let free = at.upper - at.lower;
         if free < taken + LINE_POINTER_BYTES + self.reserve || at.items == self.most_tuples || at.items == 0 {
-            self.at = self.layout.next_page(&mut self.memory, at, length)?;
-            at = self.at;
+            at = self.layout.next_page(&mut self.memory, at, length);
+            if at.upper == 0 {
+                self.at = at;
+                return None;
+            }
         }
         at.upper -= taken;
         let pointer = at.upper as u32 | NORMAL << 15 | (length as u32) << 17;
@@ -94,15 +97,15 @@ impl<M: DerefMut<Target = [u8]>> PageBuffer<M> {
 }
 
 impl PageLayout {
-    /// Closes the open page, if there is one, and opens the next; `None` where no page is left.
+    /// Closes the open page, if there is one, and opens the next, if there is room for it.
     #[inline(never)]
-    fn next_page(self, memory: &mut [u8], at: Position, length: usize) -> Option<Position> {
+    fn next_page(self, memory: &mut [u8], at: Position, length: usize) -> Position {
         assert!(length <= self.largest_tuple(), "the caller has compared lengths");
         let start = self.close_page(memory, at);
         if start + self.block_size > memory.len() {
-            return None;
+            return Position { start, rows: at.rows, ..Position::default() };
         }
-        Some(Position { start, lower: PAGE_HEADER_BYTES, upper: self.block_size, items: 0, rows: at.rows })
+        Position { start, lower: PAGE_HEADER_BYTES, upper: self.block_size, items: 0, rows: at.rows }
     }
 
     /// Writes the header of the open page, if there is one, and zeros what is free on it; gives where the next one begins.
