@@ -113,6 +113,12 @@ const WITHOUT_POINT: &[[u8; WIDTH]; WIDTH + 1] = &{
     shuffles
 };
 
+/// A date as ISO 8601 has it: its bytes, exclusively or'ed with these, are no greater than the limits.
+pub(super) const ISO_DATE: &[u8; WIDTH] = b"0000-00-00\0\0\0\0\0\0";
+pub(super) const ISO_LIMITS: &[u8; WIDTH] = &[9, 9, 9, 9, 0, 9, 9, 0, 9, 9, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF];
+/// As shuffle: its digits side by side.
+pub(super) const ISO_DIGITS: &[u8; WIDTH] = &[0, 1, 2, 3, 5, 6, 8, 9, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80];
+
 /// # Safety
 /// Sixteen bytes can be read from `bytes` on.
 #[inline(always)]
@@ -351,20 +357,15 @@ impl Reader for Wide {
         if span.text().len() != 10 || span.readable() < WIDTH {
             return None;
         }
-        const ISO: &[u8; WIDTH] = b"0000-00-00\0\0\0\0\0\0";
-        const ANY: u8 = 0xFF;
-        const LIMITS: [u8; WIDTH] = [9, 9, 9, 9, 0, 9, 9, 0, 9, 9, ANY, ANY, ANY, ANY, ANY, ANY];
-        const NONE: u8 = 0x80;
-        const DIGITS: [u8; WIDTH] = [0, 1, 2, 3, 5, 6, 8, 9, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE];
         // Sixteen times the year, and behind it the month and 256 times the day.
         const WEIGHTS: [i16; 8] = [1600, 16, 1, 256, 0, 0, 0, 0];
         // SAFETY: there is no `Wide` without the features; sixteen bytes can be read where the text begins.
         let parts = unsafe {
-            let digits = _mm_xor_si128(load(span.text().as_ptr()), load(ISO.as_ptr()));
-            if !within(digits, load(LIMITS.as_ptr())) {
+            let digits = _mm_xor_si128(load(span.text().as_ptr()), load(ISO_DATE.as_ptr()));
+            if !within(digits, load(ISO_LIMITS.as_ptr())) {
                 return None;
             }
-            let pairs = _mm_maddubs_epi16(_mm_shuffle_epi8(digits, load(DIGITS.as_ptr())), _mm_set1_epi16(0x010A));
+            let pairs = _mm_maddubs_epi16(_mm_shuffle_epi8(digits, load(ISO_DIGITS.as_ptr())), _mm_set1_epi16(0x010A));
             _mm_cvtsi128_si64(_mm_madd_epi16(pairs, load(WEIGHTS.as_ptr().cast()))).cast_unsigned()
         };
         days_of(parts as usize & 0xFFFF_FFFF, (parts >> 32 & 0xFF) as usize, (parts >> 40) as u32)

@@ -15,7 +15,7 @@ use super::four::{FourStored, FourTexts};
 use super::groups::{Groups, stored_words};
 use super::numeric::NumericSize;
 use super::reader::{Loop, Reader};
-use super::wide::Wide;
+use super::wide::{ISO_DATE, ISO_DIGITS, ISO_LIMITS, Wide};
 use std::arch::x86_64::{
     __m512i, _mm_loadu_si128, _mm512_add_epi8, _mm512_add_epi64, _mm512_and_si512, _mm512_broadcast_i32x4,
     _mm512_castsi128_si512, _mm512_cmpeq_epi8_mask, _mm512_cmpge_epu8_mask, _mm512_cmpgt_epi8_mask,
@@ -328,22 +328,17 @@ impl Reader for Wider {
 
     #[inline(always)]
     fn four_dates(self, texts: FourTexts<'_>) -> Option<[i32; LANES]> {
-        const ISO: &[u8; WIDTH] = b"0000-00-00\0\0\0\0\0\0";
-        const ANY: u8 = 0xFF;
-        const LIMITS: &[u8; WIDTH] = &[9, 9, 9, 9, 0, 9, 9, 0, 9, 9, ANY, ANY, ANY, ANY, ANY, ANY];
-        const NONE: u8 = 0x80;
-        const DIGITS: &[u8; WIDTH] = &[0, 1, 2, 3, 5, 6, 8, 9, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE];
         // Sixteen times the year, and behind it the month and 256 times the day.
         const WEIGHTS: i64 = 256 << 48 | 1 << 32 | 16 << 16 | 1600;
         let Quarters { bytes, lengths, .. } = Quarters::load(texts)?;
         // SAFETY: there is no `Wider` without the features.
         unsafe {
-            let digits = _mm512_xor_si512(bytes, quarters(ISO));
-            let others = _mm512_cmpgt_epu8_mask(digits, quarters(LIMITS));
+            let digits = _mm512_xor_si512(bytes, quarters(ISO_DATE));
+            let others = _mm512_cmpgt_epu8_mask(digits, quarters(ISO_LIMITS));
             if others | _mm512_cmpneq_epi8_mask(lengths, _mm512_set1_epi8(10)) != 0 {
                 return None;
             }
-            let digits = _mm512_shuffle_epi8(digits, quarters(DIGITS));
+            let digits = _mm512_shuffle_epi8(digits, quarters(ISO_DIGITS));
             let pairs = _mm512_maddubs_epi16(digits, _mm512_set1_epi16(0x010A));
             let [a, b, c, d] = first_words(_mm512_madd_epi16(pairs, _mm512_set1_epi64(WEIGHTS)));
             let day =
