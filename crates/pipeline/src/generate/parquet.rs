@@ -46,7 +46,11 @@ pub(super) struct Encoder {
 }
 
 /// The one place that appends row groups to one file.
-pub(super) struct Writer(SerializedFileWriter<BufWriter<File>>);
+pub(super) struct Writer {
+    file: SerializedFileWriter<BufWriter<File>>,
+    /// The system's error that has ended it: whoever comes behind that is told the same, and not what it led to.
+    failure: Option<i32>,
+}
 
 /// Begins a parquet file.
 pub(super) fn begin(table: Table, scale: f64, compression: Compression, file: File) -> io::Result<(Encoder, Writer)> {
@@ -68,7 +72,7 @@ pub(super) fn begin(table: Table, scale: f64, compression: Compression, file: Fi
     )
     .map_err(into_io)?;
     let factory = ArrowRowGroupWriterFactory::new(&writer, Arc::clone(&schema));
-    Ok((Encoder { table, scale, schema, factory }, Writer(writer)))
+    Ok((Encoder { table, scale, schema, factory }, Writer { file: writer, failure: None }))
 }
 
 impl Encoder {
@@ -120,20 +124,30 @@ impl Encoder {
 impl Writer {
     /// Appends a row group; they must come in the order of their chunks. Returns the bytes written.
     pub(super) fn append(&mut self, row_group: RowGroup) -> io::Result<u64> {
-        let before = self.0.bytes_written();
-        if row_group.rows > 0 {
-            let mut writer = self.0.next_row_group().map_err(into_io)?;
-            for column in row_group.columns {
-                column.append_to_row_group(&mut writer).map_err(into_io)?;
-            }
-            writer.close().map_err(into_io)?;
+        if let Some(failure) = self.failure {
+            return Err(io::Error::from_raw_os_error(failure));
         }
-        Ok((self.0.bytes_written() - before) as u64)
+        let before = self.file.bytes_written();
+        if row_group.rows > 0 {
+            let appended = self.append_rows(row_group).map_err(into_io);
+            self.failure = appended.as_ref().err().and_then(io::Error::raw_os_error);
+            appended?;
+        }
+        Ok((self.file.bytes_written() - before) as u64)
+    }
+
+    fn append_rows(&mut self, row_group: RowGroup) -> Result<(), ParquetError> {
+        let mut writer = self.file.next_row_group()?;
+        for column in row_group.columns {
+            column.append_to_row_group(&mut writer)?;
+        }
+        writer.close()?;
+        Ok(())
     }
 
     /// Writes the footer and hands back the file.
     pub(super) fn finish(self) -> io::Result<File> {
-        let buffered = self.0.into_inner().map_err(into_io)?;
+        let buffered = self.file.into_inner().map_err(into_io)?;
         buffered.into_inner().map_err(io::IntoInnerError::into_error)
     }
 }
