@@ -2,7 +2,7 @@
 //!
 //! Each text is loaded into a quarter of a register, and what `wide.rs` does to one is done to four. So are the questions
 //! that decide whether a text is a regular one: where the answer is no for one, nothing is said of all, and `wide.rs` reads
-//! each by itself. Of a price that leaves a third of the instructions.
+//! each by itself. Of a price that leaves two fifths of the instructions.
 //!
 //! Where the point is, most often as many digits from the end as the column has places, is else found without a loop: the
 //! places of all points of a text are added up. Of one point the sum is its place. Of more it is never the place of the first,
