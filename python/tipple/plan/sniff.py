@@ -28,7 +28,7 @@ from tipple.plan.sniff_decisions import (
     stands_in_values,
     why,
 )
-from tipple.plan.sniff_escapes import Backslashes
+from tipple.plan.sniff_escapes import Backslashes, occurs
 from tipple.plan.sniff_profile import Decision, Given, Layout, Profile
 from tipple.plan.sniff_quotes import apostrophes_may_quote, apostrophes_quote, wrapped_columns
 from tipple.plan.sniff_score import DELIMITERS, NEVER_IN_TEXT, RARE_DELIMITERS
@@ -195,7 +195,7 @@ def _with_delimiter(
             best = single
     tabs = delimiter == "\t" or (named == "text" and given.delimiter is not None)
     nulls = plain.has_nulls
-    escaped = any(b"\\" + delimiter.encode() in d or b"\\\n" in d for d in data)
+    escaped = occurs(b"\\" + delimiter.encode(), data) or occurs(b"\\\n", data)
     plain_backslashes = nulls and tabs and not Backslashes(data, delimiter).may_be_escapes(nulls=True)
     if plain_backslashes and not best.makes_sense_of_quotes:
         # Who writes \N, but no escapes, writes no quotes either.
@@ -246,7 +246,7 @@ def _with_escape(plain: Candidate, data: Sequence[bytes], candidate: Callable[[L
     profile = plain.profile
     broken = profile.stray_quotes or profile.unterminated or profile.regularity < 1.0
     quote = plain.layout.quote or '"'
-    if not broken or not any(b"\\" + quote.encode() in d for d in data):
+    if not broken or not occurs(b"\\" + quote.encode(), data):
         return plain
     escaped = candidate(Layout(format="csv", delimiter=plain.layout.delimiter, quote=quote, escape="\\"))
     return escaped if escaped.score > plain.score and not escaped.profile.stray_quotes else plain
@@ -330,7 +330,7 @@ def _doubt_of_escaped_delimiters(chosen: Candidate, data: Sequence[bytes]) -> De
     layout = chosen.layout
     if layout.format == "text" or chosen.profile.quoted_fields or not _text_allows(layout.delimiter):
         return None
-    escaped = any(b"\\" + layout.delimiter.encode() in d for d in data)
+    escaped = occurs(b"\\" + layout.delimiter.encode(), data)
     if not escaped or not Backslashes(data, layout.delimiter).may_be_escapes(nulls=False):
         return None
     return Decision(

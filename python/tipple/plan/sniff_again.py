@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 
 from tipple.plan.sniff import QUOTED_FOR_A_REASON
-from tipple.plan.sniff_escapes import Backslashes
+from tipple.plan.sniff_escapes import Backslashes, occurs
 from tipple.plan.sniff_profile import Layout, Profile
 
 __all__ = ["is_contradicted", "loses_quotes"]
@@ -62,20 +62,16 @@ def _quotes(data: Sequence[bytes], delimiter: str, *, may_be_text: bool) -> tupl
     """What there is of quotes, and of apostrophes that may be such."""
     opening = re.compile(rb"(?:^|[\r\n%b])'" % re.escape(delimiter.encode()))
     return (
-        _occurs(b'"', data),
-        _occurs(b"'", data) and any(opening.search(d) for d in data),
-        _occurs(b"''", data),
+        occurs(b'"', data),
+        occurs(b"'", data) and any(opening.search(d) for d in data),
+        occurs(b"''", data),
         may_be_text and any(QUOTED_FOR_A_REASON.search(d) for d in data),
     )
 
 
 def _backslashes(data: Sequence[bytes], delimiter: str, *, may_be_text: bool) -> tuple[bool, ...]:
     """What there is of backslashes, as far as it matters for a layout with this delimiter."""
-    if not _occurs(b"\\", data):
+    if not occurs(b"\\", data):
         return ()
-    signs = tuple(_occurs(b"\\" + sign, data) for sign in (b"N", b"\n", b'"', b"'", delimiter.encode()))
+    signs = tuple(occurs(b"\\" + sign, data) for sign in (b"N", b"\n", b'"', b"'", delimiter.encode()))
     return (*signs, *Backslashes(data, delimiter).signs) if may_be_text else signs
-
-
-def _occurs(sign: bytes, data: Sequence[bytes]) -> bool:
-    return any(sign in d for d in data)

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 
 from tipple.plan.null_words import means_nothing
+from tipple.plan.sniff_escapes import occurs
 from tipple.plan.sniff_names import clean_names
 from tipple.plan.sniff_profile import Chunk
 from tipple.plan.sniff_top import Top
@@ -26,8 +27,8 @@ _SHOWN_COLUMNS = 8
 
 def marked_inside(paths: Sequence[str], chunks: Iterable[Chunk]) -> list[str]:
     """The files that have a byte order mark at the beginning of a line other than the first."""
-    # Most have none, and `in` is quick to say so.
-    marked = {chunk.file for chunk in chunks if _MARK in chunk.data and _MARK_IN_FILE.search(chunk.data)}
+    # Most have none, and patterns take a while to find that out.
+    marked = {chunk.file for chunk in chunks if occurs(_MARK, [chunk.data]) and _MARK_IN_FILE.search(chunk.data)}
     return [paths[number] for number in sorted(marked)]
 
 

@@ -190,6 +190,9 @@ fn date_and_clock(text: &[u8]) -> Option<&[u8]> {
 /// of them are a double's where they are all of it, as `%.18e` writes it.
 #[must_use]
 pub fn double_keeps(number: &[u8]) -> bool {
+    if number.len() <= DOUBLE_DIGITS {
+        return true;
+    }
     let text = number.trim_ascii();
     let mantissa = text.split(|byte| matches!(byte, b'e' | b'E')).next().unwrap_or_default();
     let mut digits: Vec<u8> = mantissa.iter().copied().filter(u8::is_ascii_digit).collect();

@@ -6,7 +6,7 @@
 //! one.
 
 use crate::value::{ServerVersion, date, float, integer, numeric, timestamp};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// The kinds that are told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -50,13 +50,68 @@ pub enum Kind {
     Text,
 }
 
+impl Kind {
+    /// All of them, in their order.
+    pub const ALL: [Self; 18] = [
+        Self::Boolean,
+        Self::BooleanLetter,
+        Self::Integer,
+        Self::LongInteger,
+        Self::Decimal,
+        Self::Float,
+        Self::NotFinite,
+        Self::Date,
+        Self::Timestamp,
+        Self::Timestamptz,
+        Self::Time,
+        Self::Uuid,
+        Self::LocalDate,
+        Self::DoubtfulDate,
+        Self::DecimalComma,
+        Self::Thousands,
+        Self::LeadingZero,
+        Self::Text,
+    ];
+}
+
+/// How many values there are of each kind.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct KindCounts([usize; Kind::ALL.len()]);
+
+impl KindCounts {
+    /// One more of a kind.
+    pub fn add(&mut self, kind: Kind) {
+        self.0[kind as usize] += 1;
+    }
+
+    /// The kinds that there are, each with how many values.
+    pub fn iter(&self) -> impl Iterator<Item = (Kind, usize)> {
+        Kind::ALL.into_iter().zip(self.0).filter(|&(_, count)| count > 0)
+    }
+}
+
+impl Serialize for KindCounts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
+    }
+}
+
 /// Texts that often stand for NULL, apart from the empty one.
 pub const NULL_WORDS: [&str; 18] = [
     "\\N", "NULL", "Null", "null", "(null)", "<null>", "NA", "<NA>", "N/A", "n/a", "#N/A", "None", "none", "-", ".",
     "..", "?", "*",
 ];
-/// Bytes of the longest of them.
-pub const LONGEST_NULL_WORD: usize = 6;
+
+/// The one of [`NULL_WORDS`] that a text is.
+#[inline]
+#[must_use]
+pub fn null_word(text: &[u8]) -> Option<&'static str> {
+    // Nearly all values begin otherwise.
+    if !matches!(text.first()?, b'\\' | b'N' | b'n' | b'(' | b'<' | b'#' | b'-' | b'.' | b'?' | b'*') {
+        return None;
+    }
+    NULL_WORDS.into_iter().find(|word| word.as_bytes() == text)
+}
 
 /// Fraction digits that a timestamp keeps; a text with more would be rounded, and so is none.
 const FRACTION_DIGITS: usize = 6;
@@ -131,6 +186,7 @@ fn number(shape: &[u8], text: &[u8]) -> Kind {
             match &rest[1 + fraction..] {
                 _ if fraction == 0 => Kind::Text,
                 [] if zero_first || shape[0] == b'+' => Kind::LeadingZero,
+                [] if whole + fraction <= MAX_DIGITS => Kind::Decimal,
                 [] if numeric::encode_binary(text, None, ServerVersion(15), &mut Vec::new()).is_ok() => Kind::Decimal,
                 [b'e' | b'E', exponent @ ..] if !zero_first && is_exponent(exponent) => float(text),
                 _ if has_pointed_thousands(digits) => Kind::DecimalComma,
@@ -442,6 +498,24 @@ mod tests {
             for text in texts {
                 assert_eq!(classify(text.as_bytes()), kind, "{text:?}");
             }
+        }
+    }
+
+    #[test]
+    fn kinds_stand_in_their_order() {
+        for (index, kind) in Kind::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize, index, "{kind:?}");
+        }
+        assert!(Kind::ALL.is_sorted());
+    }
+
+    #[test]
+    fn words_for_null() {
+        for word in NULL_WORDS {
+            assert_eq!(null_word(word.as_bytes()), Some(word));
+        }
+        for text in ["", "N", "--", "NULL ", "-1", "nan", "x"] {
+            assert_eq!(null_word(text.as_bytes()), None, "{text:?}");
         }
     }
 

@@ -1,22 +1,22 @@
 //! What a sample of a source looks like when it is read in one dialect: how regular its records are, and what kinds of
 //! values its columns hold. Which dialect it is decides whoever compares the profiles of several.
 
+mod columns;
 pub mod guessed;
 pub mod kind;
-pub mod records;
+mod outline;
+mod records;
 
-use crate::decode::Decoder;
+pub use columns::ColumnProfile;
+
 use crate::dialect::{Dialect, LineEnd};
-use crate::scan::RawField;
-use kind::{Kind, LONGEST_NULL_WORD, NULL_WORDS};
-use records::{End, Quotes, Span, read_record};
+use columns::{Columns, MAX_COLUMNS};
+use kind::Kind;
+use outline::Outline;
+use records::{Reader, Span};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-/// Characters of a text that a profile keeps as an example, or as a name in a header.
-const MAX_NAME_BYTES: usize = 1000;
-/// Fields of a record beyond which only their number is kept.
-const MAX_COLUMNS: usize = 2000;
 /// What an irregular record weighs against regular ones where it is undecided whether a chunk begins inside quotes.
 const IRREGULAR_WEIGHT: i64 = 10;
 
@@ -89,147 +89,65 @@ pub struct HeadField {
     numbered: bool,
 }
 
-/// A column of a sample.
-#[derive(Debug, Default, Clone, Serialize)]
-pub struct ColumnProfile {
-    /// Unquoted empty fields.
-    pub empty: usize,
-    /// Quoted empty fields.
-    pub quoted_empty: usize,
-    /// Unquoted fields that often stand for NULL, by their text; they are no values below.
-    pub null_words: BTreeMap<&'static str, usize>,
-    /// Quoted fields with such a text; they are values, unless somebody says that they mean NULL too.
-    pub quoted_null_words: BTreeMap<&'static str, usize>,
-    /// All other fields, by kind.
-    pub kinds: BTreeMap<Kind, usize>,
-    /// Fields that begin and end with a double quote, or with an apostrophe, which the dialect does not take for one.
-    pub wrapped: [usize; 2],
-    /// Texts with a character that is a usual delimiter.
-    pub delimiters_inside: usize,
-    /// Bytes of the longest value.
-    pub longest: usize,
-    /// Bytes of the shortest value.
-    pub shortest: usize,
-    /// Of decimals: the fewest and the most digits after the point, and the most before it.
-    pub scale_min: usize,
-    /// See `scale_min`.
-    pub scale_max: usize,
-    /// Digits before the point; of integers too.
-    pub whole_digits: usize,
-    /// Integers that may be years, from 1500 to 2199.
-    pub years: usize,
-    /// Of texts: those with a digit in them.
-    pub numbered: usize,
-    /// Numbers that a double would change.
-    pub inexact: usize,
-    /// Of local dates: those whose first part can be no month.
-    pub first_over_12: usize,
-    /// Of local dates: those whose second part can be no month.
-    pub second_over_12: usize,
-    /// Of local dates: what stands between their parts.
-    pub date_separators: BTreeSet<char>,
-    /// Whether `f` occurs, and `t`.
-    pub letters: [bool; 2],
-    /// Fields with the text that the first record of their source has here.
-    pub like_head: usize,
-    /// Fields with the same text but for numbers in it, where it has some.
-    pub numbered_like_head: usize,
-}
-
 /// Reads `chunks` in `dialect`; its NULL text counts for nothing here, and its line end is found out.
 #[must_use]
 pub fn profile(chunks: &[Chunk<'_>], dialect: &Dialect) -> Profile {
     let line_end = chunks.iter().filter(|chunk| chunk.begins).find_map(|chunk| LineEnd::detect(chunk.bytes, dialect));
     let dialect = Dialect { line_end: line_end.unwrap_or(LineEnd::Lf), ..dialect.clone() };
-    let mut profile = Profile { line_end, ..Profile::default() };
-    let mut structure = Structure::default();
-    for chunk in chunks.iter().filter(|chunk| chunk.begins) {
-        structure.read(chunk, chunk_start(chunk, false, &dialect), &dialect);
-    }
-    let expected = structure.most_frequent();
-    let starts: Vec<usize> = chunks.iter().map(|chunk| align(chunk, &dialect, expected)).collect();
-    let mut structure = Structure::default();
-    for (chunk, &start) in chunks.iter().zip(&starts) {
-        structure.read(chunk, start, &dialect);
-    }
-    profile.records = structure.records;
-    profile.fields = structure.most_frequent();
-    profile.last_empty = structure.last_empty;
-    profile.unterminated = structure.unterminated;
-    profile.stray_quotes = structure.quotes.stray;
-    profile.quoted_fields = structure.quotes.opened;
-    profile.enclosed_fields = structure.quotes.enclosed;
-    profile.field_counts = structure.field_counts;
+    let reader = Reader::new(&dialect);
+    let begun: Vec<_> = chunks
+        .iter()
+        .map(|chunk| chunk.begins.then(|| Outline::read(chunk, outside(chunk, &reader), &reader)))
+        .collect();
+    let expected = Structure::of(begun.iter().flatten(), &dialect).most_frequent();
+    let outlines: Vec<_> = chunks
+        .iter()
+        .zip(begun)
+        .map(|(chunk, outline)| outline.unwrap_or_else(|| align(chunk, &reader, expected)))
+        .collect();
+    let structure = Structure::of(&outlines, &dialect);
+    let mut profile = Profile {
+        line_end,
+        records: structure.records,
+        fields: structure.most_frequent(),
+        last_empty: structure.last_empty,
+        unterminated: structure.unterminated,
+        stray_quotes: structure.stray_quotes,
+        quoted_fields: structure.quoted_fields,
+        enclosed_fields: structure.enclosed_fields,
+        field_counts: structure.field_counts,
+        ..Profile::default()
+    };
     let mut columns = Columns::new(&dialect, profile.fields.min(MAX_COLUMNS));
-    for (chunk, &start) in chunks.iter().zip(&starts) {
-        columns.read(chunk, start, &dialect, &mut profile);
+    for (chunk, outline) in chunks.iter().zip(&outlines) {
+        columns.read(chunk, outline, &dialect, &mut profile);
     }
-    profile.columns = columns.columns.clone();
-    columns.add_heads();
-    profile.columns_with_heads = columns.columns;
+    (profile.columns, profile.columns_with_heads) = columns.finish();
     profile
 }
 
-/// Where the first whole record of a chunk begins, if the chunk begins inside quotes, or outside.
-fn chunk_start(chunk: &Chunk<'_>, in_quote: bool, dialect: &Dialect) -> usize {
+/// Where the first whole record of a chunk begins that begins outside quotes.
+fn outside(chunk: &Chunk<'_>, reader: &Reader<'_>) -> usize {
     if chunk.begins {
         return if chunk.bytes.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
     }
-    match read_record(chunk.bytes, 0, in_quote, dialect, &mut Vec::new(), &mut Quotes::default()) {
-        End::Record(next) => next,
-        End::Text(_) => chunk.bytes.len(),
-    }
+    reader.behind_record(chunk.bytes, false)
 }
 
-/// The better of two guesses: the chunk begins outside quotes, or inside.
-fn align(chunk: &Chunk<'_>, dialect: &Dialect, expected: usize) -> usize {
-    let outside = chunk_start(chunk, false, dialect);
-    if chunk.begins || !crate::split::needs_scan(dialect) || memchr::memchr(dialect.quote, chunk.bytes).is_none() {
-        return outside;
+/// A chunk from the middle by the better of two guesses: it begins outside quotes, or inside.
+fn align(chunk: &Chunk<'_>, reader: &Reader<'_>, expected: usize) -> Outline {
+    let dialect = reader.dialect();
+    let by_outside = Outline::read(chunk, outside(chunk, reader), reader);
+    if !crate::split::needs_scan(dialect) || memchr::memchr(dialect.quote, chunk.bytes).is_none() {
+        return by_outside;
     }
-    let inside = chunk_start(chunk, true, dialect);
-    let score = |start| {
-        let mut structure = Structure::default();
-        structure.read(chunk, start, dialect);
+    let by_inside = Outline::read(chunk, reader.behind_record(chunk.bytes, true), reader);
+    let score = |outline: &Outline| {
+        let structure = Structure::of([outline], dialect);
         let regular = structure.field_counts.get(&expected).copied().unwrap_or(0);
-        regular as i64 - IRREGULAR_WEIGHT * (structure.records - regular) as i64 - structure.quotes.stray as i64
+        regular as i64 - IRREGULAR_WEIGHT * (structure.records - regular) as i64 - structure.stray_quotes as i64
     };
-    if score(inside) > score(outside) { inside } else { outside }
-}
-
-/// Calls `with` for every whole record of a chunk from `start` on.
-fn each_record(
-    chunk: &Chunk<'_>,
-    start: usize,
-    dialect: &Dialect,
-    quotes: &mut Quotes,
-    mut with: impl FnMut(&[Span], usize),
-) -> bool {
-    let mut fields = Vec::new();
-    let mut position = start;
-    while position < chunk.bytes.len() {
-        let before = *quotes;
-        match read_record(chunk.bytes, position, false, dialect, &mut fields, quotes) {
-            End::Record(next) => {
-                with(&fields, position);
-                position = next;
-            }
-            End::Text(inside) if chunk.ends && !inside => {
-                with(&fields, position);
-                return false;
-            }
-            End::Text(inside) => {
-                if !chunk.ends {
-                    // A record that is cut off says little; but a quote in the middle of a field that opens all that
-                    // is left of the chunk is none that such quotes surround.
-                    let strays = if inside { quotes.stray } else { before.stray };
-                    *quotes = Quotes { stray: strays, ..before };
-                }
-                return chunk.ends && inside;
-            }
-        }
-    }
-    false
+    if score(&by_inside) > score(&by_outside) { by_inside } else { by_outside }
 }
 
 /// The number of fields of a record in the dialect; 0 where its trailing delimiter is missing.
@@ -237,187 +155,41 @@ fn field_count(fields: &[Span], dialect: &Dialect) -> usize {
     if !dialect.trailing_delimiter {
         return fields.len();
     }
-    if fields.last().is_some_and(|last| last.range.is_empty()) { fields.len() - 1 } else { 0 }
+    if fields.last().is_some_and(Span::is_empty) { fields.len() - 1 } else { 0 }
 }
 
+/// How regular some chunks are; its figures are those of [`Profile`].
 #[derive(Default)]
 struct Structure {
     records: usize,
     field_counts: BTreeMap<usize, usize>,
     last_empty: usize,
     unterminated: usize,
-    quotes: Quotes,
+    stray_quotes: usize,
+    quoted_fields: usize,
+    enclosed_fields: usize,
 }
 
 impl Structure {
-    fn read(&mut self, chunk: &Chunk<'_>, start: usize, dialect: &Dialect) {
-        let mut quotes = self.quotes;
-        let unterminated = each_record(chunk, start, dialect, &mut quotes, |fields, _| {
-            self.records += 1;
-            *self.field_counts.entry(field_count(fields, dialect)).or_default() += 1;
-            self.last_empty += usize::from(fields.last().is_some_and(|last| last.range.is_empty()));
-        });
-        self.quotes = quotes;
-        self.unterminated += usize::from(unterminated);
+    fn of<'o>(outlines: impl IntoIterator<Item = &'o Outline>, dialect: &Dialect) -> Self {
+        let mut structure = Self::default();
+        for outline in outlines {
+            for fields in outline.records() {
+                structure.records += 1;
+                *structure.field_counts.entry(field_count(fields, dialect)).or_default() += 1;
+                structure.last_empty += usize::from(fields.last().is_some_and(Span::is_empty));
+            }
+            structure.unterminated += usize::from(outline.unterminated);
+            structure.stray_quotes += outline.quotes.stray;
+            structure.quoted_fields += outline.quotes.opened;
+            structure.enclosed_fields += outline.quotes.enclosed;
+        }
+        structure
     }
 
     /// The most frequent number of fields, of several the largest.
     fn most_frequent(&self) -> usize {
         self.field_counts.iter().max_by_key(|&(&fields, &count)| (count, fields)).map_or(0, |(&fields, _)| fields)
-    }
-}
-
-struct Columns<'a> {
-    decoder: Decoder,
-    /// Gives names as they are written.
-    plain: Decoder,
-    columns: Vec<ColumnProfile>,
-    /// The first records of sources, as far as they have as many fields as others.
-    heads: Vec<(&'a [u8], Vec<Span>)>,
-}
-
-impl<'a> Columns<'a> {
-    fn new(dialect: &Dialect, count: usize) -> Self {
-        let columns = (0..count)
-            .map(|_| ColumnProfile { shortest: usize::MAX, scale_min: usize::MAX, ..ColumnProfile::default() })
-            .collect();
-        // No unmarked field is equal to a text with a line end in it: NULL is told apart below.
-        let dialect = Dialect { null_text: "\n".into(), ..dialect.clone() };
-        let plain = Decoder::new(Dialect { notations: Vec::new(), ..dialect.clone() });
-        Self { decoder: Decoder::new(dialect), plain, columns, heads: Vec::new() }
-    }
-
-    fn read(&mut self, chunk: &Chunk<'a>, start: usize, dialect: &Dialect, profile: &mut Profile) {
-        let fields_wanted = profile.fields;
-        each_record(chunk, start, dialect, &mut Quotes::default(), |fields, position| {
-            let regular = field_count(fields, dialect) == fields_wanted;
-            let (records, regulars) = profile.files.entry(chunk.file).or_default();
-            *records += 1;
-            *regulars += usize::from(regular);
-            let fields = &fields[..fields.len().min(if regular { fields_wanted } else { MAX_COLUMNS })];
-            let first = chunk.begins && position == start;
-            if first {
-                profile.heads.insert(chunk.file, self.head(chunk.bytes, fields));
-            }
-            if regular && first {
-                self.heads.push((chunk.bytes, fields.to_vec()));
-            } else if regular {
-                let head = profile.heads.get(&chunk.file).map_or(&[][..], Vec::as_slice);
-                self.record(chunk.bytes, fields, head);
-            }
-        });
-    }
-
-    fn record(&mut self, bytes: &[u8], fields: &[Span], head: &[HeadField]) {
-        for (index, field) in fields.iter().take(self.columns.len()).enumerate() {
-            self.value(index, &bytes[field.range.clone()], field.marked, head.get(index));
-        }
-    }
-
-    fn add_heads(&mut self) {
-        for (bytes, fields) in std::mem::take(&mut self.heads) {
-            self.record(bytes, &fields, &[]);
-        }
-    }
-
-    fn head(&mut self, bytes: &[u8], fields: &[Span]) -> Vec<HeadField> {
-        fields
-            .iter()
-            .take(MAX_COLUMNS)
-            .enumerate()
-            .map(|(index, field)| {
-                let raw = RawField::new(&bytes[field.range.clone()], field.marked);
-                let kind = kind::classify(self.decoder.decode(raw, index).unwrap_or_default());
-                let text = self.plain.decode(raw, index).unwrap_or_default();
-                let text = String::from_utf8_lossy(&text[..text.len().min(MAX_NAME_BYTES)]).into_owned();
-                let numbered = text.bytes().any(|byte| byte.is_ascii_digit());
-                HeadField { text, kind, marked: field.marked, numbered }
-            })
-            .collect()
-    }
-
-    fn value(&mut self, index: usize, bytes: &[u8], marked: bool, head: Option<&HeadField>) {
-        let column = &mut self.columns[index];
-        if bytes.is_empty() {
-            column.empty += 1;
-            return;
-        }
-        // `\N` is marked where backslashes escape, and means the same.
-        if (!marked || bytes == b"\\N")
-            && bytes.len() <= LONGEST_NULL_WORD
-            && let Some(word) = NULL_WORDS.iter().find(|word| word.as_bytes() == bytes)
-        {
-            *column.null_words.entry(word).or_default() += 1;
-            return;
-        }
-        let text = self.decoder.decode(RawField::new(bytes, marked), index).unwrap_or_default();
-        if text.is_empty() {
-            column.quoted_empty += 1;
-            return;
-        }
-        let kind = kind::classify(text);
-        if marked && let Some(word) = NULL_WORDS.iter().find(|word| word.as_bytes() == text) {
-            *column.quoted_null_words.entry(word).or_default() += 1;
-        }
-        *column.kinds.entry(kind).or_default() += 1;
-        column.longest = column.longest.max(text.len());
-        column.shortest = column.shortest.min(text.len());
-        // Files that were put together keep their byte order marks.
-        let unmarked = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
-        if let Some(head) = head {
-            column.like_head += usize::from(head.text.as_bytes() == unmarked);
-            column.numbered_like_head +=
-                usize::from(head.numbered && differ_by_numbers(head.text.as_bytes(), unmarked));
-        }
-        if matches!(kind, Kind::Decimal | Kind::Integer | Kind::LongInteger | Kind::Float) {
-            column.inexact += usize::from(!guessed::double_keeps(text));
-        }
-        column.years += usize::from(kind == Kind::Integer && kind::may_be_year(text));
-        match kind {
-            Kind::Decimal | Kind::Integer | Kind::LongInteger => {
-                let (scale, whole) = kind::decimal_digits(text);
-                column.whole_digits = column.whole_digits.max(whole);
-                if kind == Kind::Decimal {
-                    column.scale_min = column.scale_min.min(scale);
-                    column.scale_max = column.scale_max.max(scale);
-                }
-            }
-            Kind::LocalDate => {
-                if let Some((first, second)) = kind::local_date_parts(text) {
-                    column.first_over_12 += usize::from(first > 12);
-                    column.second_over_12 += usize::from(second > 12);
-                }
-                column.date_separators.extend(kind::local_date_separator(text));
-            }
-            Kind::BooleanLetter => column.letters[usize::from(text.trim_ascii() == b"t")] = true,
-            Kind::Text => {
-                column.numbered += usize::from(text.iter().any(u8::is_ascii_digit));
-                if !marked && bytes.len() >= 2 && bytes[0] == bytes[bytes.len() - 1] {
-                    column.wrapped[0] += usize::from(bytes[0] == b'"');
-                    column.wrapped[1] += usize::from(bytes[0] == b'\'');
-                }
-                if !marked && memchr::memchr3(b',', b';', b'|', bytes).is_some() | bytes.contains(&b'\t') {
-                    column.delimiters_inside += 1;
-                }
-            }
-            _ => {}
-        }
-    }
-}
-
-/// Whether two texts are the same but for the numbers in them.
-fn differ_by_numbers(one: &[u8], other: &[u8]) -> bool {
-    let (mut one, mut other) = (one.iter().peekable(), other.iter().peekable());
-    loop {
-        match (one.next(), other.next()) {
-            (None, None) => return true,
-            (Some(a), Some(b)) if a.is_ascii_digit() && b.is_ascii_digit() => {
-                while one.next_if(|byte| byte.is_ascii_digit()).is_some() {}
-                while other.next_if(|byte| byte.is_ascii_digit()).is_some() {}
-            }
-            (Some(a), Some(b)) if a == b => {}
-            _ => return false,
-        }
     }
 }
 
@@ -429,6 +201,10 @@ mod tests {
         Chunk { bytes: text.as_bytes(), file: 0, begins: true, ends: true }
     }
 
+    fn kinds(column: &ColumnProfile) -> Vec<(Kind, usize)> {
+        column.kinds.iter().collect()
+    }
+
     #[test]
     fn columns_of_a_table() {
         let text = "id,name,at\n1,\"a,b\",2024-01-01\n-22,,2024-01-02\n,\"\",NULL\n";
@@ -436,11 +212,11 @@ mod tests {
         assert_eq!((profile.records, profile.fields, profile.quoted_fields), (4, 3, 2));
         assert_eq!(profile.heads[&0].iter().map(|field| field.text.as_str()).collect::<Vec<_>>(), ["id", "name", "at"]);
         let [id, name, at] = &profile.columns[..] else { panic!("three columns") };
-        assert_eq!(id.kinds, BTreeMap::from([(Kind::Integer, 2)]));
+        assert_eq!(kinds(id), [(Kind::Integer, 2)]);
         assert_eq!((id.empty, name.empty, name.quoted_empty, id.whole_digits), (1, 1, 1, 2));
-        assert_eq!(at.kinds, BTreeMap::from([(Kind::Date, 2)]));
+        assert_eq!(kinds(at), [(Kind::Date, 2)]);
         assert_eq!(at.null_words, BTreeMap::from([("NULL", 1)]));
-        assert_eq!(profile.columns_with_heads[0].kinds, BTreeMap::from([(Kind::Integer, 2), (Kind::Text, 1)]));
+        assert_eq!(kinds(&profile.columns_with_heads[0]), [(Kind::Integer, 2), (Kind::Text, 1)]);
     }
 
     #[test]
@@ -448,7 +224,7 @@ mod tests {
         let profile = profile(&[whole("a\n1\n\"NA\"\nNA\n\"NAN\"\n")], &Dialect::csv());
         let [a] = &profile.columns[..] else { panic!("a column") };
         assert_eq!(a.quoted_null_words, BTreeMap::from([("NA", 1)]));
-        assert_eq!((a.null_words["NA"], a.kinds[&Kind::Text]), (1, 1));
+        assert_eq!((a.null_words["NA"], kinds(a)), (1, vec![(Kind::Integer, 1), (Kind::Text, 1)]));
     }
 
     #[test]
@@ -458,9 +234,6 @@ mod tests {
         let profile = profile(&[whole(text)], &Dialect::csv());
         let found: Vec<_> = profile.columns.iter().map(|it| (it.like_head, it.numbered_like_head)).collect();
         assert_eq!(found, [(0, 1), (2, 0), (0, 1), (0, 2)]);
-        assert!(
-            differ_by_numbers(b"1a2", b"33a4") && !differ_by_numbers(b"1a2", b"33a") && !differ_by_numbers(b"a", b"a1")
-        );
     }
 
     #[test]
@@ -505,7 +278,7 @@ mod tests {
                 let profile = profile(&[head, middle], &Dialect::csv());
                 assert_eq!(profile.field_counts.keys().copied().collect::<Vec<_>>(), [3], "{start} {length}");
                 assert!(profile.records > 4 + 3);
-                assert_eq!(profile.columns[0].kinds.keys().copied().collect::<Vec<_>>(), [Kind::Integer]);
+                assert!(matches!(kinds(&profile.columns[0])[..], [(Kind::Integer, _)]));
                 assert_eq!(profile.stray_quotes, 0);
             }
         }

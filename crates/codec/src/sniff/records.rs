@@ -6,59 +6,103 @@ use std::ops::Range;
 
 /// One field as it stands in the sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Span {
-    /// Its bytes.
-    pub range: Range<usize>,
+pub(super) struct Span {
+    range: Range<usize>,
     /// Whether quotes or escapes have to be decoded.
-    pub marked: bool,
+    pub(super) marked: bool,
+}
+
+impl Span {
+    /// Its bytes.
+    pub(super) fn of<'t>(&self, text: &'t [u8]) -> &'t [u8] {
+        &text[self.range.clone()]
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.range.is_empty()
+    }
 }
 
 /// What was met while reading, beside fields.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Quotes {
+pub(super) struct Quotes {
     /// Quotes that open in the middle of a field, or close before its end.
-    pub stray: usize,
+    pub(super) stray: usize,
     /// Fields that begin with a quote that opens, or with spaces before one.
-    pub opened: usize,
+    pub(super) opened: usize,
     /// Those of them whose quote closes at the end of the field.
-    pub enclosed: usize,
+    pub(super) enclosed: usize,
 }
 
 /// Where reading a record came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub(super) enum End {
     /// Behind the record end.
     Record(usize),
     /// The text ends before the record does; `true` inside quotes.
     Text(bool),
 }
 
-/// Reads the record that begins at `start` into `fields`; `in_quote` says that it begins inside a quoted field.
-pub fn read_record(
-    text: &[u8],
-    start: usize,
-    mut in_quote: bool,
-    dialect: &Dialect,
-    fields: &mut Vec<Span>,
-    quotes: &mut Quotes,
-) -> End {
-    fields.clear();
-    let mut field_start = start;
-    let mut marked = in_quote;
-    // Whether all that the field has so far is in one pair of quotes.
-    let mut enclosed = false;
-    let mut position = start;
-    let last_byte = dialect.line_end.last_byte();
-    let cut = usize::from(dialect.line_end == LineEnd::Crlf);
-    while position < text.len() {
-        let byte = text[position];
-        match dialect.family {
-            Family::Csv if in_quote => {
+/// Reads records of one dialect.
+pub(super) struct Reader<'d> {
+    dialect: &'d Dialect,
+    /// Whether a byte means anything outside quotes.
+    stops: [bool; 256],
+}
+
+impl<'d> Reader<'d> {
+    pub(super) fn new(dialect: &'d Dialect) -> Self {
+        let mut stops = [false; 256];
+        let marker = match dialect.family {
+            Family::Csv => Some(dialect.quote),
+            Family::Text => Some(b'\\'),
+            Family::Plain | Family::Fixed => None,
+        };
+        for byte in [Some(dialect.delimiter), Some(dialect.line_end.last_byte()), marker].into_iter().flatten() {
+            stops[usize::from(byte)] = true;
+        }
+        Self { dialect, stops }
+    }
+
+    pub(super) fn dialect(&self) -> &'d Dialect {
+        self.dialect
+    }
+
+    /// Past the end of the record in whose middle `text` begins, inside a quoted field or outside.
+    pub(super) fn behind_record(&self, text: &[u8], in_quote: bool) -> usize {
+        match self.read(text, 0, in_quote, &mut Vec::new(), &mut Quotes::default()) {
+            End::Record(next) => next,
+            End::Text(_) => text.len(),
+        }
+    }
+
+    /// Reads the record that begins at `start`, and adds its fields to `fields`; `in_quote` says that it begins inside a
+    /// quoted field.
+    pub(super) fn read(
+        &self,
+        text: &[u8],
+        start: usize,
+        mut in_quote: bool,
+        fields: &mut Vec<Span>,
+        quotes: &mut Quotes,
+    ) -> End {
+        let dialect = self.dialect;
+        let mut field_start = start;
+        let mut marked = in_quote;
+        // Whether all that the field has so far is in one pair of quotes.
+        let mut enclosed = false;
+        let mut position = start;
+        let last_byte = dialect.line_end.last_byte();
+        let cut = usize::from(dialect.line_end == LineEnd::Crlf);
+        loop {
+            if in_quote && dialect.family == Family::Csv {
+                let Some(skipped) = memchr::memchr2(dialect.quote, dialect.escape, &text[position..]) else { break };
+                position += skipped;
                 if dialect.is_escape_pair(text, position) {
                     position += 2;
                     continue;
                 }
-                if byte == dialect.quote {
+                if text[position] == dialect.quote {
                     if dialect.escape == dialect.quote && text.get(position + 1) == Some(&dialect.quote) {
                         position += 2;
                         continue;
@@ -71,38 +115,44 @@ pub fn read_record(
                 position += 1;
                 continue;
             }
-            Family::Csv if byte == dialect.quote => {
-                in_quote = true;
-                marked = true;
-                // COPY keeps spaces before a quote, and writers of such files mean the quote all the same.
-                enclosed = text[field_start..position].iter().all(|&byte| byte == b' ');
-                if enclosed {
-                    quotes.opened += 1;
-                } else {
-                    quotes.stray += 1;
+            let rest = text.get(position..).unwrap_or_default();
+            let Some(skipped) = rest.iter().position(|&byte| self.stops[usize::from(byte)]) else { break };
+            position += skipped;
+            let byte = text[position];
+            match dialect.family {
+                Family::Csv if byte == dialect.quote => {
+                    in_quote = true;
+                    marked = true;
+                    // COPY keeps spaces before a quote, and writers of such files mean the quote all the same.
+                    enclosed = text[field_start..position].iter().all(|&byte| byte == b' ');
+                    if enclosed {
+                        quotes.opened += 1;
+                    } else {
+                        quotes.stray += 1;
+                    }
+                    position += 1;
+                    continue;
                 }
-                position += 1;
-                continue;
+                Family::Text if byte == b'\\' => {
+                    marked = true;
+                    position += 2;
+                    continue;
+                }
+                _ => {}
             }
-            Family::Text if byte == b'\\' => {
-                marked = true;
-                position += 2;
-                continue;
+            if byte == dialect.delimiter {
+                fields.push(Span { range: field_start..position, marked });
+                field_start = position + 1;
+                marked = false;
+            } else if byte == last_byte && (cut == 0 || (position > start && text[position - 1] == b'\r')) {
+                fields.push(Span { range: field_start..position - cut, marked });
+                return End::Record(position + 1);
             }
-            _ => {}
+            position += 1;
         }
-        if byte == dialect.delimiter {
-            fields.push(Span { range: field_start..position, marked });
-            field_start = position + 1;
-            marked = false;
-        } else if byte == last_byte && (cut == 0 || (position > start && text[position - 1] == b'\r')) {
-            fields.push(Span { range: field_start..position - cut, marked });
-            return End::Record(position + 1);
-        }
-        position += 1;
+        fields.push(Span { range: field_start..text.len(), marked });
+        End::Text(in_quote)
     }
-    fields.push(Span { range: field_start..text.len(), marked });
-    End::Text(in_quote)
 }
 
 fn ends_field(text: &[u8], position: usize, dialect: &Dialect) -> bool {
@@ -115,7 +165,7 @@ mod tests {
 
     fn read(text: &str, dialect: &Dialect, in_quote: bool) -> (Vec<String>, End, Quotes) {
         let (mut fields, mut quotes) = (Vec::new(), Quotes::default());
-        let end = read_record(text.as_bytes(), 0, in_quote, dialect, &mut fields, &mut quotes);
+        let end = Reader::new(dialect).read(text.as_bytes(), 0, in_quote, &mut fields, &mut quotes);
         (fields.iter().map(|field| text[field.range.clone()].to_owned()).collect(), end, quotes)
     }
 
