@@ -188,4 +188,14 @@ impl Error {
             remedy: remedy.into(),
         }
     }
+
+    /// Whether both are about records of one file, this one about the one that stands before the other's.
+    pub(crate) fn stands_before(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::BadRecord(one), Self::BadRecord(other)) => {
+                one.file == other.file && one.record_number < other.record_number
+            }
+            _ => false,
+        }
+    }
 }

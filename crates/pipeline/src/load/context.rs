@@ -92,13 +92,15 @@ impl<'p> Context<'p> {
         }
     }
 
-    /// Reports a failure and stops all streams; the first cause is kept.
+    /// Reports a failure and stops all streams; the first cause is kept, and of two records of a file the one that stands
+    /// before the other.
     pub(super) fn fail(&self, error: Error) {
         let mut failure = lock(&self.failure);
         match &*failure {
             None => *failure = Some(error),
             // A stream that was stopped says so; it is not the cause.
             Some(Error::Cancelled) if !matches!(error, Error::Cancelled) => *failure = Some(error),
+            Some(kept) if error.stands_before(kept) => *failure = Some(error),
             Some(_) => {}
         }
         self.counters.cancel();
@@ -116,6 +118,11 @@ impl<'p> Context<'p> {
     /// The first failure, if there was one.
     pub(super) fn failure(&self) -> Option<Error> {
         lock(&self.failure).clone()
+    }
+
+    /// Whether a record is to blame for it.
+    pub(super) fn has_failed_by_a_record(&self) -> bool {
+        matches!(*lock(&self.failure), Some(Error::BadRecord(_)))
     }
 
     /// An error once the job was cancelled.

@@ -328,9 +328,8 @@ def rename_constraints(
 
     `kinds` are those of `pg_constraint.contype`; with `like` they get the name of that table.
     """
-    names = connection.execute(_NAMED_CONSTRAINTS, (table.sql, staging.name[:_SHORTENED], list(kinds))).fetchall()
-    for name, kind, columns in names:
-        _rename_constraint(connection, table, name, kind, columns, like or table)
+    found = connection.execute(_NAMED_CONSTRAINTS, (table.sql, staging.name[:_SHORTENED], list(kinds))).fetchall()
+    _rename_constraints(connection, table, found, like or table)
 
 
 def with_named_constraints(
@@ -369,19 +368,27 @@ def take_not_null_names(connection: psycopg.Connection[Any], pairs: Sequence[tup
 
 def name_last_check(connection: psycopg.Connection[Any], table: TableName) -> None:
     """Gives the CHECK that a table got last the name that the server would have made."""
-    name, kind, columns = connection.execute(_NAMED_CONSTRAINTS, (table.sql, "", ["c"])).fetchall()[-1]
-    _rename_constraint(connection, table, name, kind, columns, table)
+    found = connection.execute(_NAMED_CONSTRAINTS, (table.sql, "", ["c"])).fetchall()
+    _rename_constraints(connection, table, found[-1:], table)
 
 
-def _rename_constraint(
-    connection: psycopg.Connection[Any], table: TableName, name: str, kind: str, columns: list[str], like: TableName
+def _rename_constraints(
+    connection: psycopg.Connection[Any], table: TableName, found: Sequence[tuple[Any, ...]], like: TableName
 ) -> None:
-    # Of a CHECK over several columns the server names none.
-    named = None if kind == "p" or (kind == "c" and len(columns) != 1) else "_".join(columns)
-    final = _free_name(connection, table, like.name, named, _LABELS[kind])
-    connection.execute(
+    """Renames constraints, all in one go: each NOT NULL of a wide table is one from 18 on."""
+    if not found:
+        return
+    wanted = []
+    for _, kind, columns in found:
+        # Of a CHECK over several columns the server names none.
+        named = None if kind == "p" or (kind == "c" and len(columns) != 1) else "_".join(columns)
+        wanted.append((like.name, named, _LABELS[kind]))
+    pairs = zip(found, _free_names(connection, table, wanted), strict=True)
+    statements = [
         f"ALTER TABLE {table.sql} RENAME CONSTRAINT {quote_identifier(name)} TO {quote_identifier(final)}"
-    )
+        for (name, *_), final in pairs
+    ]
+    connection.execute("; ".join(statements).encode())
 
 
 _SHORTENED = 24
@@ -395,24 +402,38 @@ SELECT conname, contype::text, coalesce((SELECT array_agg(attname ORDER BY place
 FROM pg_constraint WHERE conrelid = to_regclass(%s) AND starts_with(conname, %s) AND contype::text = ANY (%s)
 ORDER BY contype, CASE contype WHEN 'c' THEN NULL ELSE conkey END, oid
 """
-_IS_TAKEN = """
-SELECT EXISTS (SELECT FROM pg_constraint WHERE conname = %(name)s AND connamespace = t.relnamespace)
-    OR EXISTS (SELECT FROM pg_class WHERE relname = %(name)s AND relnamespace = t.relnamespace)
-FROM pg_class t WHERE t.oid = to_regclass(%(table)s)
+_TAKEN = """
+SELECT name::text FROM unnest(%s::name[]) AS name, pg_class t
+WHERE t.oid = to_regclass(%s)
+    AND (EXISTS (SELECT FROM pg_constraint WHERE conname = name AND connamespace = t.relnamespace)
+        OR EXISTS (SELECT FROM pg_class WHERE relname = name AND relnamespace = t.relnamespace))
 """
 
 
-def _free_name(
-    connection: psycopg.Connection[Any], table: TableName, first: str, second: str | None, label: str
-) -> str:
-    """The name that the server would choose for an object that belongs to the table (its `ChooseConstraintName` and
-    `ChooseRelationName`)."""
-    names = (made_name(first, second, f"{label}{number or ''}") for number in itertools.count())
-    return next(
-        name
-        for name in names
-        if connection.execute(_IS_TAKEN, {"name": name, "table": table.sql}).fetchone() == (False,)
-    )
+def _free_names(
+    connection: psycopg.Connection[Any], table: TableName, wanted: Sequence[tuple[str, str | None, str]]
+) -> list[str]:
+    """The names that the server would choose, one after the other, for objects that belong to the table (its
+    `ChooseConstraintName` and `ChooseRelationName`).
+
+    Each of them is wanted by what `made_name` takes.
+    """
+    numbers, free = [0] * len(wanted), dict[int, str]()
+    while len(free) < len(wanted):
+        asked = {
+            place: made_name(first, second, f"{label}{numbers[place] or ''}")
+            for place, (first, second, label) in enumerate(wanted)
+            if place not in free
+        }
+        found = connection.execute(_TAKEN, (list(asked.values()), table.sql)).fetchall()
+        taken = {*free.values(), *(name for (name,) in found)}
+        for place, name in asked.items():
+            if name in taken:
+                numbers[place] += 1
+            else:
+                free[place] = name
+                taken.add(name)
+    return [free[place] for place in range(len(wanted))]
 
 
 def made_name(first: str, second: str | None, label: str) -> str:
@@ -438,7 +459,7 @@ WHERE a.attrelid = to_regclass(%s) AND starts_with(s.relname, %s)
 def rename_sequences(connection: psycopg.Connection[Any], table: TableName, staging: TableName) -> None:
     """Gives sequences of identity and serial columns, named after what was staged, the table's name."""
     for column, name in connection.execute(_OF_IDENTITY, (table.sql, staging.name[:_SHORTENED])).fetchall():
-        final = _free_name(connection, table, table.name, column, "seq")
+        (final,) = _free_names(connection, table, [(table.name, column, "seq")])
         sequence = TableName(table.schema, name)
         connection.execute(f"ALTER SEQUENCE {sequence.sql} RENAME TO {quote_identifier(final)}")
 

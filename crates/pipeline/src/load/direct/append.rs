@@ -109,7 +109,26 @@ impl<'c, 'p> Appender<'c, 'p> {
         log: Option<&mut RejectLog<'_, '_>>,
     ) -> Result<()> {
         let mut sender = RowSender::new(self.context, &self.session, self.target, log);
-        let (mut waiting, mut waiting_bytes, mut appended) = (Vec::new(), 0, 0);
+        let mut waiting = Vec::new();
+        let appended = self.append_parcels(writer, run_slots, &inlet, &mut sender, &mut waiting);
+        if appended.is_err() && self.context.has_failed_by_a_record() {
+            // The server may refuse one that stands before it, and whoever mends files goes by their order.
+            let rows = |parcel| if let Parcel::Rows(chunk) = parcel { Some(chunk) } else { None };
+            waiting.extend(inlet.parcels.try_iter().filter_map(rows));
+            self.copy(&mut sender, &mut waiting)?;
+        }
+        appended
+    }
+
+    fn append_parcels(
+        &self,
+        writer: DirectWriter<'_>,
+        run_slots: usize,
+        inlet: &Inlet,
+        sender: &mut RowSender<'_, '_, '_, '_, '_, '_>,
+        waiting: &mut Vec<Chunk>,
+    ) -> Result<()> {
+        let (mut waiting_bytes, mut appended) = (0, 0);
         let mut ready = ReadyPages::new(self.tables.len());
         let mut places = PageLog::create(self.target)?;
         let mut trials = writer.packs().then(|| Trials::new(inlet.packing.clone(), writer.block_size()));
@@ -127,7 +146,7 @@ impl<'c, 'p> Appender<'c, 'p> {
                     waiting.push(chunk);
                     if waiting_bytes >= COPY_BATCH_BYTES {
                         places.as_mut().map_or(Ok(()), PageLog::lose_track)?;
-                        self.copy(&mut sender, &mut waiting)?;
+                        self.copy(sender, waiting)?;
                         waiting_bytes = 0;
                     }
                 }
@@ -155,7 +174,7 @@ impl<'c, 'p> Appender<'c, 'p> {
         }
         self.context.check_cancelled()?;
         places.as_mut().map_or(Ok(()), PageLog::finish)?;
-        self.copy(&mut sender, &mut waiting)?;
+        self.copy(sender, waiting)?;
         let finished = writer.finish()?;
         if finished != appended {
             let message = format!("{appended} rows were appended, but the server counted {finished}");
