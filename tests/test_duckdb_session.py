@@ -12,8 +12,11 @@ import pytest
 
 from command import environment
 from targets import DuckdbTarget, write
+from tipple import _core
 from tipple.engines.duckdb import connect
+from tipple.engines.duckdb.processor import require_processor
 from tipple.engines.duckdb.session import DuckSession
+from tipple.errors import TippleError
 from tipple.plan.url import parse_target
 
 
@@ -57,3 +60,23 @@ def test_a_directory_that_takes_no_log(tmp_path: Path) -> None:
     assert f"this user may not write to {place}" in " ".join(refused.stderr.split())
     assert looked.returncode == 1
     assert f"this user may only read {place}" in looked.stdout
+
+
+@pytest.mark.parametrize(("end", "is_refused"), [("kill -ILL $$", True), ("exit 1", False), ("exit 0", False)])
+def test_a_processor_that_the_library_is_not_built_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str, is_refused: bool
+) -> None:
+    """Where it is not known to suit, the library is tried by a process that may be ended for it."""
+    python = write(tmp_path / "python", f"#!/bin/sh\n{end}\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    monkeypatch.setattr(_core, "has_avx2", lambda: False)
+    require_processor()
+    monkeypatch.delitem(sys.modules, "duckdb")
+    if is_refused:
+        with pytest.raises(TippleError, match="no AVX2"):
+            require_processor()
+    else:
+        require_processor()
+    monkeypatch.setattr(_core, "has_avx2", lambda: True)
+    require_processor()

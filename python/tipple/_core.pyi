@@ -20,6 +20,7 @@ __all__ = [
     "cut_sources",
     "describe_columnar",
     "digest_arrow_stream",
+    "has_avx2",
     "is_utf8_name",
     "peek_stdin",
     "profile_sample",
@@ -82,6 +83,9 @@ class ArrowStream:
     def __new__(cls, object: Any) -> ArrowStream: ...
     def fields(self) -> str: ...
     def close(self) -> None: ...
+
+def has_avx2() -> bool:
+    """Whether the processor has AVX2, or is none of those that may have it."""
 
 def profile_sample(dialect_json: str, places_json: str, chunks: list[bytes]) -> str:
     """What the chunks of a sample look like when they are read in a dialect (`Dialect`, list of `Place` to

@@ -122,6 +122,27 @@ def test_a_session_that_is_made_when_another_run_is_done(
     assert target.leftovers("t") == set()
 
 
+def test_a_job_that_is_deleted_from_the_ledger(
+    postgres_target: PostgresTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody has taken it over, and there is no run to wait for."""
+    target = postgres_target
+    target.execute("CREATE TABLE t (a integer, b text); CREATE INDEX ON t (b)")
+    path = write(tmp_path / "in.csv", "1,x\n2,y\n")
+    given: dict[str, Any] = {"mode": "replace", "header": "no"}
+    deletes = "DELETE FROM tipple.slice; DELETE FROM tipple.job"
+    with monkeypatch.context() as patch:
+        stop_before_another_session(patch, target, lambda: target.execute(deletes))
+        first = load_here(target, path, **given, check=1)
+    assert TAKEN_OVER not in first.stderr, first
+    assert "somebody has deleted what the ledger had of job" in first.stderr, first
+    assert target.count("t") == 0
+    load_here(target, path, **given)
+    assert target.sorted_rows("t") == [(1, "x"), (2, "y")]
+    assert run_tipple("jobs", target.url, "clean").exit_code == 0
+    assert target.leftovers("t") == set()
+
+
 def test_a_session_that_is_made_while_the_job_is_taken_over(
     postgres_target: PostgresTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

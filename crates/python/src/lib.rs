@@ -4,6 +4,7 @@ mod columnar;
 mod generate;
 mod leaving;
 mod load;
+mod processor;
 mod rejects;
 mod sniff;
 
@@ -16,6 +17,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     generate::register(module)?;
     leaving::register(module)?;
     load::register(module)?;
+    processor::register(module)?;
     rejects::register(module)?;
     sniff::register(module)
 }

@@ -286,9 +286,9 @@ def core_error(error: Exception) -> TippleError:
         case "columns_changed":
             return TippleError(
                 f"the table was changed while it was loaded: column {', '.join(facts['columns'])}",
-                hint="run the command again with --restart: values were read for the types that its columns had; what "
-                "--no-atomic has stored (tipple jobs URL shows how much) must be deleted before, or the columns be "
-                "changed back and the command run without it",
+                hint="values were read for the types that its columns had: run the same command again; where "
+                "--no-atomic has stored rows already (tipple jobs URL shows how many), delete them and add --restart, "
+                "or change the columns back",
                 detail=facts,
             )
         case "lost_ownership":

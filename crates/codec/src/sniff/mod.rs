@@ -224,7 +224,10 @@ mod tests {
         let profile = profile(&[whole("a\n1\n\"NA\"\nNA\n\"NAN\"\n")], &Dialect::csv());
         let [a] = &profile.columns[..] else { panic!("a column") };
         assert_eq!(a.quoted_null_words, BTreeMap::from([("NA", 1)]));
-        assert_eq!((a.null_words["NA"], kinds(a)), (1, vec![(Kind::Integer, 1), (Kind::Text, 1)]));
+        assert_eq!(
+            (a.null_words["NA"], kinds(a)),
+            (1, vec![(Kind::Integer, 1), (Kind::NotFinite, 1), (Kind::Text, 1)])
+        );
     }
 
     #[test]

@@ -55,12 +55,6 @@ pub(crate) trait Reader: Copy {
     fn four_groups(self, _texts: FourTexts<'_>, _size: NumericSize) -> Option<FourStored> {
         None
     }
-
-    /// [`Reader::date`] of four texts.
-    #[inline(always)]
-    fn four_dates(self, _texts: FourTexts<'_>) -> Option<[i32; 4]> {
-        None
-    }
 }
 
 /// By words of eight bytes, on any processor.

@@ -114,10 +114,10 @@ const WITHOUT_POINT: &[[u8; WIDTH]; WIDTH + 1] = &{
 };
 
 /// A date as ISO 8601 has it: its bytes, exclusively or'ed with these, are no greater than the limits.
-pub(super) const ISO_DATE: &[u8; WIDTH] = b"0000-00-00\0\0\0\0\0\0";
-pub(super) const ISO_LIMITS: &[u8; WIDTH] = &[9, 9, 9, 9, 0, 9, 9, 0, 9, 9, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF];
+const ISO_DATE: &[u8; WIDTH] = b"0000-00-00\0\0\0\0\0\0";
+const ISO_LIMITS: &[u8; WIDTH] = &[9, 9, 9, 9, 0, 9, 9, 0, 9, 9, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF];
 /// As shuffle: its digits side by side.
-pub(super) const ISO_DIGITS: &[u8; WIDTH] = &[0, 1, 2, 3, 5, 6, 8, 9, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80];
+const ISO_DIGITS: &[u8; WIDTH] = &[0, 1, 2, 3, 5, 6, 8, 9, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80];
 
 /// # Safety
 /// Sixteen bytes can be read from `bytes` on.

@@ -1,4 +1,4 @@
-//! Numbers and dates of four records at once, on processors with AVX-512.
+//! Numbers of four records at once, on processors with AVX-512.
 //!
 //! Each text is loaded into a quarter of a register, and what `wide.rs` does to one is done to four. So are the questions
 //! that decide whether a text is a regular one: where the answer is no for one, nothing is said of all, and `wide.rs` reads
@@ -10,17 +10,16 @@
 //! no digit either.
 
 use super::Span;
-use super::civil::days_of;
 use super::four::{FourStored, FourTexts};
 use super::groups::{Groups, stored_words};
 use super::numeric::NumericSize;
 use super::reader::{Loop, Reader};
-use super::wide::{ISO_DATE, ISO_DIGITS, ISO_LIMITS, Wide};
+use super::wide::Wide;
 use std::arch::x86_64::{
     __m512i, _mm_loadu_si128, _mm512_add_epi8, _mm512_add_epi64, _mm512_and_si512, _mm512_broadcast_i32x4,
     _mm512_castsi128_si512, _mm512_cmpeq_epi8_mask, _mm512_cmpge_epu8_mask, _mm512_cmpgt_epi8_mask,
-    _mm512_cmpgt_epu8_mask, _mm512_cmplt_epu8_mask, _mm512_cmpneq_epi8_mask, _mm512_inserti32x4, _mm512_loadu_si512,
-    _mm512_madd_epi16, _mm512_maddubs_epi16, _mm512_mask_cmpeq_epi8_mask, _mm512_mask_mov_epi8, _mm512_mask_set1_epi64,
+    _mm512_cmpgt_epu8_mask, _mm512_cmplt_epu8_mask, _mm512_inserti32x4, _mm512_loadu_si512, _mm512_madd_epi16,
+    _mm512_maddubs_epi16, _mm512_mask_cmpeq_epi8_mask, _mm512_mask_mov_epi8, _mm512_mask_set1_epi64,
     _mm512_mask_sub_epi64, _mm512_maskz_mov_epi8, _mm512_maskz_mov_epi16, _mm512_maskz_permutex2var_epi32,
     _mm512_maskz_shuffle_epi8, _mm512_movm_epi8, _mm512_mul_epu32, _mm512_or_si512, _mm512_packus_epi32,
     _mm512_sad_epu8, _mm512_set_epi32, _mm512_set1_epi8, _mm512_set1_epi16, _mm512_set1_epi32, _mm512_set1_epi64,
@@ -325,34 +324,13 @@ impl Reader for Wider {
             Some(FourStored { bytes, lengths: first_words(lengths) })
         }
     }
-
-    #[inline(always)]
-    fn four_dates(self, texts: FourTexts<'_>) -> Option<[i32; LANES]> {
-        // Sixteen times the year, and behind it the month and 256 times the day.
-        const WEIGHTS: i64 = 256 << 48 | 1 << 32 | 16 << 16 | 1600;
-        let Quarters { bytes, lengths, .. } = Quarters::load(texts)?;
-        // SAFETY: there is no `Wider` without the features.
-        unsafe {
-            let digits = _mm512_xor_si512(bytes, quarters(ISO_DATE));
-            let others = _mm512_cmpgt_epu8_mask(digits, quarters(ISO_LIMITS));
-            if others | _mm512_cmpneq_epi8_mask(lengths, _mm512_set1_epi8(10)) != 0 {
-                return None;
-            }
-            let digits = _mm512_shuffle_epi8(digits, quarters(ISO_DIGITS));
-            let pairs = _mm512_maddubs_epi16(digits, _mm512_set1_epi16(0x010A));
-            let [a, b, c, d] = first_words(_mm512_madd_epi16(pairs, _mm512_set1_epi64(WEIGHTS)));
-            let day =
-                |parts: u64| days_of(parts as usize & 0xFFFF_FFFF, (parts >> 32 & 0xFF) as usize, (parts >> 40) as u32);
-            Some([day(a)?, day(b)?, day(c)?, day(d)?])
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::value::numeric::{Typmod, read_short};
-    use crate::value::{ServerVersion, date, integer};
+    use crate::value::{ServerVersion, integer};
     use proptest::prelude::*;
 
     /// Columns of so many digits at most, and so many of them behind the point.
@@ -406,13 +384,6 @@ mod tests {
                     )
                 }
             }
-            match wider.four_dates(four) {
-                Some(days) => {
-                    assert_eq!(days.map(Ok), texts.map(date::parse), "{texts:?}");
-                    known += 1;
-                }
-                None => assert!(!(has_room && spans.iter().all(|&span| wider.date(span).is_some())), "{texts:?}"),
-            }
             for (precision, scale) in SIZES {
                 let typmod = Typmod { precision, scale };
                 match wider.four_groups(four, typmod.into()) {
@@ -434,10 +405,9 @@ mod tests {
 
     #[test]
     fn every_byte_in_every_place_of_every_text() {
-        let texts: [[&[u8]; 4]; 4] = [
+        let texts: [[&[u8]; 4]; 3] = [
             [b"12", b"-345678", b"1234567890123456", b"0"],
             [b"17.00", b"-0.04", b"123456.78", b"5"],
-            [b"2024-02-29", b"1999-12-31", b"2000-01-01", b"1900-01-01"],
             [b"-12345678.12345", b"0.5", b"1234567.1234567", b"-7.1"],
         ];
         for texts in texts {
@@ -499,11 +469,6 @@ mod tests {
 
         #[test]
         fn numbers_with_points(texts in four("-?[0-9]{1,12}[.][0-9]{0,5}|[0-9.-]{1,16}")) {
-            compare(texts.each_ref().map(|text| text.as_bytes()));
-        }
-
-        #[test]
-        fn dates(texts in four("(19|20)[0-9]{2}-[01][0-9]-[0-3][0-9]")) {
             compare(texts.each_ref().map(|text| text.as_bytes()));
         }
     }

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from tipple.engines.base import Session
 from tipple.engines.duckdb.capabilities import CAPABILITIES as capabilities
+from tipple.engines.duckdb.processor import require_processor
 from tipple.importing import uninterrupted
 from tipple.plan.url import MEMORY, Target
 
@@ -16,7 +17,9 @@ def connect(target: Target, *, read_only: bool = False, must_exist: bool = False
 
     Raises:
         ConnectionFailed: it cannot be opened.
+        TippleError: the library cannot run on this processor.
     """
+    require_processor()
     with uninterrupted():
         from tipple.engines.duckdb.session import DuckSession
 

@@ -64,7 +64,7 @@ def refuse_lost(target: Target, owned: OwnedJob, error: BaseException, *, is_ato
 
     Raises:
         TakenOver: another run has.
-        TippleError: the job was cancelled.
+        TippleError: the job was cancelled, or is not in the ledger as it was.
     """
     if owned.is_given_up or not isinstance(error, Exception) or isinstance(error, (BadRecord, Interrupted)):
         return
@@ -82,3 +82,9 @@ def refuse_lost(target: Target, owned: OwnedJob, error: BaseException, *, is_ato
         ) from None
     if job is not None and job.epoch != owned.epoch:
         raise core.TakenOver from None
+    if isinstance(error, core.TakenOver) and (job is None or job.state == "loading"):
+        stored = "this run has published nothing" if is_atomic else "slices that were done before are stored"
+        raise TippleError(
+            f"somebody has deleted what the ledger had of job {owned.job_id}, or some of it",
+            hint=f"{stored}; look at the table, and run the same command again",
+        ) from None

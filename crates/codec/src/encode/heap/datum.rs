@@ -105,15 +105,6 @@ impl<R: Reader> Regular for Dates<R> {
         // SAFETY: by the caller's promise.
         Some(unsafe { put_fixed(to, self.0.date(span)?.to_le_bytes(), 4) })
     }
-
-    const TAKES_FOUR: bool = R::READS_FOUR;
-
-    #[inline(always)]
-    unsafe fn put_four(self, texts: FourTexts<'_>, to: [*mut u8; 4]) -> Option<[*mut u8; 4]> {
-        let days = self.0.four_dates(texts)?;
-        // SAFETY: by the caller's promise.
-        Some(unsafe { put_four_fixed(to, days.map(i32::to_le_bytes), 4) })
-    }
 }
 
 /// `double precision`
