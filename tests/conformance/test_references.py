@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -86,6 +88,30 @@ def test_the_next_load_drops_it(postgres_target: PostgresTarget, tmp_path: Path)
     # Be it one that finds nothing to do.
     assert "already" in load_here(target, path, **options_of("replace")).output
     assert target.leftovers("t", "r", "w") == set()
+
+
+@pytest.mark.parametrize("options", [{}, {"mode": "replace"}, {"mode": "upsert", "key": ["n"]}], ids=str)
+def test_what_is_staged_is_emptied(postgres_target: PostgresTarget, tmp_path: Path, options: dict[str, Any]) -> None:
+    """As TRUNCATE ... CASCADE does it, or whoever tidies up: nothing is published for what was read."""
+    target = postgres_target
+    target.execute(
+        "CREATE TABLE t (n integer PRIMARY KEY, v text)" + ("; INSERT INTO t VALUES (7, 'old')" if options else "")
+    )
+    before = target.rows("SELECT * FROM t")
+    path = write(tmp_path / "in.csv", "1,a\n2,b\n")
+    given = {"into": target.url, "table": "t", "header": "no", **options}
+    emptied: list[str] = []
+
+    def empty(snapshot: Mapping[str, Any]) -> None:
+        if snapshot["phase"] == "publish" and not emptied:
+            emptied.extend(name for (name,) in target.rows("SELECT staging FROM tipple.job"))
+            target.execute(f"TRUNCATE {emptied[0]}")
+
+    with pytest.raises(tipple.VerifyFailed, match="the target holds 0 rows, but 2 were read"):
+        tipple.load(path, **given, progress=empty)
+    assert (len(emptied), target.rows("SELECT * FROM t")) == (1, before)
+    assert tipple.load(path, **given, progress="none", restart=True).rows == 2
+    assert target.leftovers("t") == set()
 
 
 def test_what_is_set_aside_is_in_nobodys_way(postgres_target: PostgresTarget, tmp_path: Path) -> None:

@@ -243,7 +243,10 @@ def schema_hint(name: str, *, is_at_end: bool = False) -> str:
 
 def tablespace_hint(name: str) -> str:
     """What to do where a role may make no tables in a tablespace."""
-    return f"as a superuser: GRANT CREATE ON TABLESPACE {_as_sql(name)} TO this role; and run the same command again"
+    return (
+        f"as a superuser: GRANT CREATE ON TABLESPACE {_as_sql(name)} TO this role; and run the same command again. "
+        "Where neither an option nor the table names it, default_tablespace does, a setting of the role or the database"
+    )
 
 
 def _as_sql(name: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 
 from tipple.engines import core, spool
-from tipple.engines.base import ANALYZE, LoadTask, Runner
+from tipple.engines.base import ANALYZE, LoadTask, Runner, Verified
 from tipple.engines.merge import MergeCounts
 from tipple.engines.postgresql import (
     checks,
@@ -310,6 +310,8 @@ class Publish:
                 return False
         if self.task.ledger and ledger.done_totals(self.connection, owned.job_id).rows != rows:
             return False
+        if owned.strategy in ("swap", "merge") and staging is not None and rows:
+            self._require_rows(staging, rows)
         if owned.strategy == "merge" and staging is not None:
             if self.task.definition is not None:
                 self.connection.execute(self.task.definition.create_sql(self.table.sql, with_constraints=True))
@@ -344,6 +346,15 @@ class Publish:
             if self.connection.execute(ledger.PUBLISH, (rows, text, owned.job_id, owned.epoch)).rowcount != 1:
                 raise core.TakenOver
         return True
+
+    def _require_rows(self, staging: TableName, rows: int) -> None:
+        """Refuses what somebody has emptied meanwhile, as TRUNCATE with CASCADE of a table does that it refers to.
+
+        Raises:
+            VerifyFailed: it has no rows any more.
+        """
+        if self.connection.execute(f"SELECT FROM {staging.sql} LIMIT 1".encode()).fetchone() is None:
+            Verified(kind="count", rows_source=rows, rows_target=0).require()
 
     def _note(self, owned: OwnedJob, facts: dict[str, Any]) -> None:
         """Adds to what the ledger has of the job: that a crash takes rows of it from partitions that are not logged, or
