@@ -235,9 +235,12 @@ def test_a_bad_record_is_named_and_nothing_is_left(target: PostgresTarget, tmp_p
     assert target.leftovers("t") == set()
 
 
-@pytest.mark.parametrize("partitions", [0, 3])
-def test_the_earlier_of_two_bad_records_is_named(target: PostgresTarget, tmp_path: Path, partitions: int) -> None:
-    """Tipple itself refuses one while another, which stands before it, is still on its way to the server."""
+@pytest.mark.parametrize(("partitions", "jobs"), [(0, 1), (3, 1), (3, 2)])
+def test_the_earlier_of_two_bad_records_is_named(
+    target: PostgresTarget, tmp_path: Path, partitions: int, jobs: int
+) -> None:
+    """Tipple itself refuses one while others, before it and behind it, are still on their way to the server: in as many
+    sessions as there are streams, where there are partitions, and by partition."""
     target.execute(NUMBERS + (" PARTITION BY HASH (id)" if partitions else ""))
     for part in range(partitions):
         bound = f"WITH (MODULUS {partitions}, REMAINDER {part})"
@@ -245,7 +248,9 @@ def test_the_earlier_of_two_bad_records_is_named(target: PostgresTarget, tmp_pat
     lines = numbers(3000).splitlines(keepends=True)
     lines[1000] = lines[1000].replace("2024-01-", "today")
     lines[2000] = lines[2000].replace("2024-01-", "2024-13-")
-    run = load_text(target, tmp_path / "a.csv", "".join(lines), write_path="direct", jobs=1, check=1)
+    for later in range(1001, 2000, 50):
+        lines[later] = lines[later].replace("2024-01-", "today")
+    run = load_text(target, tmp_path / "a.csv", "".join(lines), write_path="direct", jobs=jobs, check=1)
     assert re.search(r"record +1,001\b", run.stderr), run
     assert target.leftovers("t", "t0", "t1", "t2") == set()
 

@@ -1,6 +1,6 @@
 //! What can go wrong in a job, as one tree that is handed to Python as JSON.
 //!
-//! A failing stream stops the others, and the first cause is what is reported.
+//! A failing stream stops the others, and the first cause is what is reported, but for a record that stands before another.
 
 use serde::Serialize;
 use std::path::Path;

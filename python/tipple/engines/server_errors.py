@@ -156,8 +156,8 @@ def lock_hint(error: ServerError) -> str | None:
     """What helps where a setting has ended the wait for a lock, or the server a deadlock."""
     if error.sqlstate == "40P01":
         return (
-            "another session waited for what this one had locked, and this one for what the other one had: nothing was "
-            "published; run the same command again"
+            "another session waited for what this one had locked, and this one for what the other one had, so that the "
+            "server ended one of them; run the same command again"
         )
     if error.sqlstate != "55P03" or not (error.routine == _OF_TIMEOUTS or "lock timeout" in error.message):
         return None

@@ -10,7 +10,7 @@ use crate::scan::RawField;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Fields of a record beyond which only their number is kept.
+/// Fields of a record beyond which their values do not count.
 pub(super) const MAX_COLUMNS: usize = 2000;
 /// Characters of a text that a profile keeps as an example, or as a name in a header.
 const MAX_NAME_BYTES: usize = 1000;

@@ -1,25 +1,30 @@
 //! Reads the records of a sample with any number of fields: what the scanner does for records whose number of fields
-//! is known, one byte after the other. Meant for a few megabytes, not for loading.
+//! is known, from one byte that means something to the next. Meant for a few megabytes, not for loading.
 
 use crate::dialect::{Dialect, Family, LineEnd};
-use std::ops::Range;
 
 /// One field as it stands in the sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Span {
-    range: Range<usize>,
+    /// A sample is much shorter than 4 GiB.
+    start: u32,
+    end: u32,
     /// Whether quotes or escapes have to be decoded.
     pub(super) marked: bool,
 }
 
 impl Span {
+    fn new(start: usize, end: usize, marked: bool) -> Self {
+        Self { start: start as u32, end: end as u32, marked }
+    }
+
     /// Its bytes.
     pub(super) fn of<'t>(&self, text: &'t [u8]) -> &'t [u8] {
-        &text[self.range.clone()]
+        &text[self.start as usize..self.end as usize]
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.range.is_empty()
+        self.start == self.end
     }
 }
 
@@ -141,16 +146,16 @@ impl<'d> Reader<'d> {
                 _ => {}
             }
             if byte == dialect.delimiter {
-                fields.push(Span { range: field_start..position, marked });
+                fields.push(Span::new(field_start, position, marked));
                 field_start = position + 1;
                 marked = false;
             } else if byte == last_byte && (cut == 0 || (position > start && text[position - 1] == b'\r')) {
-                fields.push(Span { range: field_start..position - cut, marked });
+                fields.push(Span::new(field_start, position - cut, marked));
                 return End::Record(position + 1);
             }
             position += 1;
         }
-        fields.push(Span { range: field_start..text.len(), marked });
+        fields.push(Span::new(field_start, text.len(), marked));
         End::Text(in_quote)
     }
 }
@@ -166,7 +171,11 @@ mod tests {
     fn read(text: &str, dialect: &Dialect, in_quote: bool) -> (Vec<String>, End, Quotes) {
         let (mut fields, mut quotes) = (Vec::new(), Quotes::default());
         let end = Reader::new(dialect).read(text.as_bytes(), 0, in_quote, &mut fields, &mut quotes);
-        (fields.iter().map(|field| text[field.range.clone()].to_owned()).collect(), end, quotes)
+        (
+            fields.iter().map(|field| String::from_utf8_lossy(field.of(text.as_bytes())).into_owned()).collect(),
+            end,
+            quotes,
+        )
     }
 
     #[test]

@@ -115,7 +115,7 @@ impl<'p> Context<'p> {
         given.ok()
     }
 
-    /// The first failure, if there was one.
+    /// The failure that is kept, if there was one.
     pub(super) fn failure(&self) -> Option<Error> {
         lock(&self.failure).clone()
     }

@@ -42,6 +42,11 @@ impl<'c, 'p, 's, 'l, 'lc, 'lp> RowSender<'c, 'p, 's, 'l, 'lc, 'lp> {
         }
     }
 
+    /// Whether no COPY is open, with rows under way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.writer.is_idle()
+    }
+
     /// Ends the COPY and the savepoint that are open, if any. More rows can be sent afterwards.
     ///
     /// # Errors

@@ -191,6 +191,12 @@ impl<'s> CopyWriter<'s> {
         Self { session, table, column_list, open: None }
     }
 
+    /// Whether no COPY is open.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.open.is_none()
+    }
+
     /// Sends a chunk; begins a new COPY where the form changes.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use crate::counters::Counters;
 use crate::error::{Error, Result, ServerError};
 use crate::plan::Connection;
 use std::borrow::Cow;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
@@ -30,6 +30,8 @@ pub struct Session {
     waits: Waits,
     /// By their text: a stream that fills many partitions begins the same few COPY statements again and again.
     prepared: RefCell<HashMap<String, Statement>>,
+    /// How long a wait goes on though the job was cancelled.
+    persistence: Cell<Duration>,
 }
 
 /// What bounds every wait.
@@ -54,7 +56,8 @@ impl Session {
             .map_err(|error| Error::Internal { message: format!("runtime: {error}") })?;
         let mut config = configuration(connection, suffix);
         let limit = Duration::from_secs(connection.connect_timeout_seconds.max(1));
-        let open = |config: &Config| bounded(&runtime, &waits, limit, "connecting", opened(connection, config));
+        let limits = (limit, Duration::ZERO);
+        let open = |config: &Config| bounded(&runtime, &waits, limits, "connecting", opened(connection, config));
         let client = match connection.password.as_deref().and_then(password::for_scram) {
             None => open(&config),
             // Which way the server asks for passwords is not known before it does. Most ask for SCRAM; one that does not
@@ -67,7 +70,7 @@ impl Session {
                 })
             }
         }?;
-        let session = Self { client, runtime, waits, prepared: RefCell::default() };
+        let session = Self { client, runtime, waits, prepared: RefCell::default(), persistence: Cell::default() };
         for statement in statements {
             session.run(statement, "preparing the session")?;
         }
@@ -112,19 +115,24 @@ impl Session {
         Ok(prepared)
     }
 
+    /// From now on each wait goes on for so long after the job was cancelled.
+    pub fn persist(&self, limit: Duration) {
+        self.persistence.set(limit);
+    }
+
     /// Waits for `future`, but not for ever, and not on after the job was cancelled.
     ///
     /// # Errors
     /// The future's own, [`Error::Cancelled`], or [`Error::Connection`] after the stall limit.
     pub fn wait<T>(&self, doing: &str, future: impl Future<Output = Result<T>>) -> Result<T> {
-        bounded(&self.runtime, &self.waits, self.waits.stall, doing, future)
+        bounded(&self.runtime, &self.waits, (self.waits.stall, self.persistence.get()), doing, future)
     }
 }
 
 fn bounded<T>(
     runtime: &Runtime,
     waits: &Waits,
-    limit: Duration,
+    (limit, persistence): (Duration, Duration),
     doing: &str,
     future: impl Future<Output = Result<T>>,
 ) -> Result<T> {
@@ -134,7 +142,9 @@ fn bounded<T>(
         loop {
             match tokio::time::timeout(CANCEL_CHECK, &mut future).await {
                 Ok(result) => return result,
-                Err(_) if waits.counters.is_cancelled() => return Err(Error::Cancelled),
+                Err(_) if waits.counters.is_cancelled() && begin.elapsed() >= persistence => {
+                    return Err(Error::Cancelled);
+                }
                 Err(_) if begin.elapsed() >= limit => {
                     return Err(Error::Connection {
                         message: format!("no answer from the server for {} seconds", limit.as_secs()),

@@ -21,7 +21,7 @@ def require_processor() -> None:
     if _core.has_avx2() or "duckdb" in sys.modules or not sys.executable:
         return
     # Nobody can ask a library what it is compiled for, and some are for any processor.
-    import_it = [sys.executable, "-c", "import duckdb"]
+    import_it = [sys.executable, "-P", "-c", "import duckdb"]
     nowhere = subprocess.DEVNULL
     tried = subprocess.run(import_it, stdin=nowhere, stdout=nowhere, stderr=nowhere, check=False)
     if tried.returncode == -signal.SIGILL:

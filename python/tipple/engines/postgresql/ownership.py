@@ -83,8 +83,12 @@ def refuse_lost(target: Target, owned: OwnedJob, error: BaseException, *, is_ato
     if job is not None and job.epoch != owned.epoch:
         raise core.TakenOver from None
     if isinstance(error, core.TakenOver) and (job is None or job.state == "loading"):
-        stored = "this run has published nothing" if is_atomic else "slices that were done before are stored"
+        stored = (
+            "this run has published nothing"
+            if is_atomic
+            else "slices that were done before are stored, and have to be deleted before they are loaded again"
+        )
         raise TippleError(
             f"somebody has deleted what the ledger had of job {owned.job_id}, or some of it",
-            hint=f"{stored}; look at the table, and run the same command again",
+            hint=f"{stored}; look at the table, and run the same command again, with --restart if it asks for it",
         ) from None

@@ -13,10 +13,13 @@ use crate::postgres::copy::Chunk;
 use crate::postgres::direct::{self, DirectWriter, Pages, Slot};
 use crate::postgres::session::Session;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Text of COPY that is collected before the pages are interrupted for it.
 const COPY_BATCH_BYTES: usize = 4 << 20;
+
+/// How long the server is waited for when it is asked whether it refuses an earlier record than the one that ended the job.
+const REFUSAL_LIMIT: Duration = Duration::from_secs(2);
 
 /// SQLSTATE `lock_not_available`, and `deadlock_detected`.
 const LOCKED: [&str; 2] = ["55P03", "40P01"];
@@ -111,13 +114,25 @@ impl<'c, 'p> Appender<'c, 'p> {
         let mut sender = RowSender::new(self.context, &self.session, self.target, log);
         let mut waiting = Vec::new();
         let appended = self.append_parcels(writer, run_slots, &inlet, &mut sender, &mut waiting);
-        if appended.is_err() && self.context.has_failed_by_a_record() {
-            // The server may refuse one that stands before it, and whoever mends files goes by their order.
+        // Between two COPYs, what was refused elsewhere has stopped nothing here but the pages.
+        let is_stopped = matches!(appended, Err(Error::Cancelled)) && sender.is_idle();
+        if is_stopped && self.context.plan.rejects.is_none() && self.context.has_failed_by_a_record() {
             let rows = |parcel| if let Parcel::Rows(chunk) = parcel { Some(chunk) } else { None };
             waiting.extend(inlet.parcels.try_iter().filter_map(rows));
-            self.copy(&mut sender, &mut waiting)?;
+            return Err(self.earlier_refusal(&mut sender, waiting).unwrap_or(Error::Cancelled));
         }
         appended
+    }
+
+    /// A record that the server refuses among rows that were still to go by COPY when another record ended the job. It may
+    /// stand before that one, and whoever mends files goes by their order.
+    fn earlier_refusal(
+        &self,
+        sender: &mut RowSender<'_, '_, '_, '_, '_, '_>,
+        mut waiting: Vec<Chunk>,
+    ) -> Option<Error> {
+        self.session.persist(REFUSAL_LIMIT);
+        self.copy(sender, &mut waiting).err().filter(|error| matches!(error, Error::BadRecord(_)))
     }
 
     fn append_parcels(
@@ -192,6 +207,8 @@ impl<'c, 'p> Appender<'c, 'p> {
         if self.is_one_of_several {
             self.session.run("SET LOCAL lock_timeout = '1s'", "limiting waits for locks")?;
         }
+        // Streams bring them by partition, and the first that is refused ought to be the first of its file.
+        waiting.sort_by_key(|chunk| (chunk.place.source, chunk.place.offset));
         waiting
             .drain(..)
             .try_for_each(|chunk| sender.send(chunk))
