@@ -143,6 +143,28 @@ def test_a_job_that_is_deleted_from_the_ledger(
     assert target.leftovers("t") == set()
 
 
+def test_slices_that_are_deleted_from_the_ledger(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """The job is there as it was; what it has done cannot be noted any more."""
+    target = postgres_target
+    target.execute("CREATE TABLE t (a integer, b text)")
+    path = write(tmp_path / "in.csv", "1,x\n2,y\n")
+    given: dict[str, Any] = {"into": target.url, "table": "t", "mode": "replace", "header": "no"}
+    deleted: list[str] = []
+
+    def delete(snapshot: Mapping[str, Any]) -> None:
+        if snapshot["phase"] == "load" and not deleted:
+            deleted.append("slices")
+            target.execute("DELETE FROM tipple.slice")
+
+    with pytest.raises(tipple.TippleError, match="somebody has deleted what the ledger had of job") as raised:
+        tipple.load(path, **given, progress=delete)
+    assert "--restart" in str(raised.value.hint)
+    with pytest.raises(tipple.UsageError, match="not complete"):
+        tipple.load(path, **given, progress="none")
+    assert tipple.load(path, **given, progress="none", restart=True).rows == 2
+    assert target.leftovers("t") == set()
+
+
 def test_a_session_that_is_made_while_the_job_is_taken_over(
     postgres_target: PostgresTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
