@@ -57,8 +57,11 @@ if TYPE_CHECKING:
 LONGEST_REASON = 200
 """Of the server's own words so many characters stand in a note: they may repeat a value of any length."""
 LOCKED_CROSSWISE = "others read the tables of the job all the time, some in one order and some in another"
+DEADLOCK = "the server ended a deadlock with another session, and publishing was begun again"
 SNAPSHOT_WAIT_SECONDS = 10
 """How long publishing waits for transactions that must go on seeing the old rows, before it copies instead."""
+MOST_DEADLOCKS = 3
+"""So often an upsert is begun again that the server has ended for a deadlock."""
 
 
 class Publish:
@@ -250,7 +253,8 @@ class Publish:
 
         Somebody who reads partitions, and then writes through their table, holds what publishing needs while he waits
         for what it has: no lock is waited for as long as the server would take to end his query for it. So it is with
-        readers of a table and its views, but rows can be copied without a lock on these.
+        readers of a table and its views, but rows can be copied without a lock on these. An upsert, which may be in a
+        deadlock with whoever writes what its rows refer to, is nobody's loss but its own, and is begun again too.
         """
         begun = time.monotonic()
         turn = 0
@@ -280,13 +284,16 @@ class Publish:
                     return is_visible
             except psycopg.Error as error:
                 runner.unsettle()
+                may_try_again = not self.is_patient or isinstance(error, together_locks.GaveWay)
+                is_deadlock = isinstance(error, psycopg.errors.DeadlockDetected) and turn < MOST_DEADLOCKS
                 # Who has set a limit of his own to waiting for locks gets its error.
-                is_over = self.is_patient and not isinstance(error, together_locks.GaveWay)
-                if is_over or not together.is_in_the_way(error):
+                if not (may_try_again and together.is_in_the_way(error)) and not is_deadlock:
                     raise
                 # What was said of it is undone too.
                 del self.notes[said:]
-                if isinstance(error, stage.SnapshotsOpen):
+                if is_deadlock and self.is_patient:
+                    self.notes += [] if DEADLOCK in self.notes else [DEADLOCK]
+                elif isinstance(error, stage.SnapshotsOpen):
                     self.may_mix = False
                 elif seconds >= together.QUIET_SECONDS:
                     waited_seconds = time.monotonic() - begun - seconds
