@@ -47,6 +47,9 @@ rights_refusal(Oid relation)
 		return pstrdup("the current user is not a member of the role " DIRECT_ROLE);
 	if (!OwnsRelation(relation, GetUserId()))
 		return pstrdup("the current user does not own it");
+	/* Owners may take it from themselves, and COPY would refuse them. */
+	if (pg_class_aclcheck(relation, GetUserId(), ACL_INSERT) != ACLCHECK_OK)
+		return pstrdup("the current user may not insert into it");
 	return NULL;
 }
 

@@ -6,17 +6,19 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
 
+import tipple
 from command import environment
 from targets import DuckdbTarget, write
 from tipple import _core
 from tipple.engines.duckdb import connect
 from tipple.engines.duckdb.processor import require_processor
 from tipple.engines.duckdb.session import DuckSession
-from tipple.errors import TippleError
+from tipple.errors import ConnectionFailed, TippleError
 from tipple.plan.url import parse_target
 
 
@@ -80,3 +82,37 @@ def test_a_processor_that_the_library_is_not_built_for(
         require_processor()
     monkeypatch.setattr(_core, "has_avx2", lambda: True)
     require_processor()
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_file_that_was_removed_while_it_is_open(tmp_path: Path, replaced: bool) -> None:
+    """DuckDB gives the same database again, whose file has no name any more."""
+    path = tmp_path / "d.duckdb"
+    source = str(write(tmp_path / "a.csv", "n\n1\n2\n"))
+    given: dict[str, Any] = {"into": f"duckdb:///{path}", "table": "t", "schema": "auto"}
+    mine = duckdb.connect(str(path))
+    mine.execute("CREATE TABLE o (a integer)")
+    path.unlink()
+    if replaced:
+        other = tmp_path / "other.duckdb"
+        duckdb.connect(str(other)).close()
+        other.rename(path)
+    with pytest.raises(ConnectionFailed, match="was removed or replaced while this process has it open"):
+        tipple.load(source, **given)
+    mine.close()
+    assert tipple.load(source, **given).rows == 2
+    with duckdb.connect(str(path)) as again:
+        assert again.execute("SELECT count(*) FROM t").fetchall() == [(2,)]
+
+
+def test_a_file_that_is_removed_before_the_commit(tmp_path: Path) -> None:
+    path = tmp_path / "d.duckdb"
+    session = connect(parse_target(f"duckdb:///{path}"))
+    assert isinstance(session, DuckSession)
+    session.begin()
+    session.connection.execute("CREATE TABLE t AS SELECT 1 a")
+    path.unlink()
+    with pytest.raises(ConnectionFailed, match="was removed or replaced"):
+        session.commit()
+    session.connection.execute("ROLLBACK")
+    session.close()

@@ -322,3 +322,6 @@ def test_names_of_files_do_not_steer_the_terminal(tmp_path: Path) -> None:
     shown = run_tipple("jobs", url, "show", run.summary["job_id"]).stdout
     assert "\x1b" not in shown
     assert r"\x1b]0;owned\x07\x1b[31mred.csv" in shown
+    missing = run_tipple("load", tmp_path / "\x1b[31mno*", "--into", url, "--table", "t", check=2)
+    assert "\x1b" not in missing.stderr
+    assert r"\x1b[31mno*" in missing.stderr

@@ -230,8 +230,8 @@ def test_refused_login(target: PostgresTarget, path: Path, kind: str) -> None:
     ("statement", "remedy"),
     [
         ("ALTER ROLE {role} NOLOGIN", "ALTER ROLE this role LOGIN"),
-        ("REVOKE CONNECT ON DATABASE {database} FROM PUBLIC", "GRANT CONNECT ON DATABASE it TO this role"),
-        ("ALTER DATABASE {database} ALLOW_CONNECTIONS false", "ALTER DATABASE it ALLOW_CONNECTIONS true"),
+        ("REVOKE CONNECT ON DATABASE {database} FROM PUBLIC", "GRANT CONNECT ON DATABASE … TO this role"),
+        ("ALTER DATABASE {database} ALLOW_CONNECTIONS false", "ALTER DATABASE … ALLOW_CONNECTIONS true"),
     ],
 )
 def test_a_login_that_is_not_allowed(target: PostgresTarget, path: Path, statement: str, remedy: str) -> None:

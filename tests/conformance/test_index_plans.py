@@ -331,3 +331,24 @@ def test_partitions(postgres_target: PostgresTarget, path: Path, plan: str) -> N
     assert [after[n] != before[n] for n in range(2)] == [plan == "rebuild", plan != "keep"]
     assert target.rows("SELECT count(*), count(DISTINCT a), max(a) FROM t") == [(OLD + NEW, OLD + NEW, OLD + NEW)]
     assert target.rows("SELECT count(*) FROM pg_index WHERE indrelid IN ('t_1'::regclass, 't_2'::regclass)") == [(2,)]
+
+
+def test_a_load_that_has_stored_nothing_is_begun_anew(postgres_target: PostgresTarget, tmp_path: Path) -> None:
+    """One that goes through the table itself, and was ended there: it would read all from the beginning anyway."""
+    target = postgres_target
+    target.execute("CREATE TABLE t (a integer PRIMARY KEY); INSERT INTO t VALUES (0)")
+    path = write(tmp_path / "in.csv", "1\n2\n")
+    with psycopg.connect(target.server.url(dbname=target.database)) as other:
+        other.execute("INSERT INTO t VALUES (2)")
+        options = {"header": "no", "indexes": "keep"}
+        command = start_tipple(*load_words(target.url, (path,), "t", options))
+        waits = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name LIKE 'tipple%'"
+        waiting(target, lambda: bool(target.server.rows(waits)))
+        command.signal(signal.SIGINT)
+        assert command.wait().exit_code == 130
+        other.rollback()
+    report = append(target, path, columns=["a"], indexes="rebuild", verify="count")
+    assert report.strategy == "swap", report.strategy_reason
+    assert [note for note in report.notes if "was begun without --indexes rebuild: began anew" in note]
+    assert target.rows("SELECT a FROM t ORDER BY a") == [(0,), (1,), (2,)]
+    assert target.leftovers("t") == set()

@@ -41,6 +41,7 @@ def test_mended_rejects_are_replayed(engine_target: Target, tmp_path: Path) -> N
     again = load(engine_target, path, check=3, **options)
     assert again.summary is not None
     assert again.summary["status"] == "already loaded"
+    assert (again.summary["rejects"], again.summary["rejects_file"], again.summary["reasons_file"]) == (3, None, None)
     assert engine_target.count("t") == 4
     # Its rejects do not come back, to be stored once more.
     assert rejects.read_bytes() == b""

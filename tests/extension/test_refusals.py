@@ -373,6 +373,10 @@ def test_rights(postgres_server: PostgresServer, direct_database: str, source: T
             # The role, but not the table.
             superuser.execute("RESET ROLE; GRANT tipple_direct TO stranger; SET ROLE stranger")
             assert why_not(superuser, "own") is None
+            superuser.execute("REVOKE INSERT ON own FROM stranger")
+            assert why_not(superuser, "own") == "the current user may not insert into it"
+            superuser.execute("GRANT INSERT ON own TO stranger")
+            assert why_not(superuser, "own") is None
             assert why_not(superuser, "source") == "the current user does not own it"
             superuser.execute("BEGIN; RESET ROLE; CREATE TABLE s (a integer); GRANT ALL ON s TO stranger")
             superuser.execute("SET LOCAL ROLE stranger")

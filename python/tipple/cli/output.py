@@ -117,10 +117,18 @@ def print_json(text: str) -> None:
     out.write(text.encode() + b"\n")
 
 
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Characters that a terminal may obey; not those that end lines and move to columns."""
+
+
 def say(text: str) -> None:
-    """A line on stderr; where that takes nothing, the exit status says what it can."""
+    """Lines on stderr, with escapes for what names of files may have that is not for a terminal.
+
+    Where stderr takes nothing, the exit status says what it can.
+    """
+    harmless = _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
     with suppress(OSError, ValueError):
-        print(text, file=sys.stderr, flush=True)
+        print(harmless, file=sys.stderr, flush=True)
 
 
 def show_log() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import os
 import resource
 from collections.abc import Sequence
 
@@ -27,6 +26,7 @@ from tipple.report.model import (
     mb_per_second,
     rows_per_second,
 )
+from tipple.run.rejects import has_rejects
 from tipple.run.runner import JobRunner
 
 
@@ -56,8 +56,8 @@ def make_report(
         for source, outcome in zip(task.sources, outcomes, strict=True)
     ]
     source_bytes = sum(sizes)
-    has_rejects = task.rejects is not None and result.rejects and os.path.exists(task.rejects.path)
-    rejects = task.rejects if has_rejects else None
+    # Of an empty file all records were replayed.
+    rejects = task.rejects if task.rejects is not None and result.rejects and has_rejects(task.rejects) else None
     rows_by_source: Sequence[int | None] = result.source_rows or [None] * len(paths)
     verified = result.verified
     verify = None

@@ -14,8 +14,6 @@ use serde::Deserialize;
 
 /// Digits that every double keeps.
 const DOUBLE_DIGITS: usize = 15;
-/// Digits with which a double is written so that it is read back as the same; a text with more may still be all of one.
-const WRITTEN_DIGITS: usize = 17;
 /// Digits of the longest integer that is surely one of 64 bits.
 const INTEGER_DIGITS: usize = 18;
 
@@ -186,8 +184,8 @@ fn date_and_clock(text: &[u8]) -> Option<&[u8]> {
 }
 
 /// Whether a double that is read from a number, and written with as many digits, has the same digits. Up to 15 are always
-/// kept, and up to 17 are how doubles are written where a point or an exponent says that the number is no integer; more
-/// of them are a double's where they are all of it, as `%.18e` writes it.
+/// kept. More of them are where a program wrote a double: the 16 or 17 that tell it from all others, or all of it, as
+/// `%.18e` does.
 #[must_use]
 pub fn double_keeps(number: &[u8]) -> bool {
     if number.len() <= DOUBLE_DIGITS {
@@ -201,15 +199,17 @@ pub fn double_keeps(number: &[u8]) -> bool {
     while digits.last() == Some(&b'0') {
         digits.pop();
     }
-    let is_integer = mantissa.len() == text.len() && !mantissa.contains(&b'.');
-    if digits.len() <= if is_integer { DOUBLE_DIGITS } else { WRITTEN_DIGITS } {
+    if digits.len() <= DOUBLE_DIGITS {
         return true;
     }
     // What is no double is for others to refuse.
     let Ok(value) = float::parse_float8(text) else { return true };
-    let written = format!("{:.*e}", digits.len() - 1, value);
-    let kept = written.bytes().take_while(|&byte| byte != b'e').filter(u8::is_ascii_digit);
-    kept.eq(digits)
+    let is_written = |written: String| {
+        let kept = written.bytes().take_while(|&byte| byte != b'e').filter(u8::is_ascii_digit);
+        kept.eq(digits.iter().copied())
+    };
+    // The shortest digits of a power of two need not be the nearest ones of that number.
+    is_written(format!("{value:e}")) || is_written(format!("{:.*e}", digits.len() - 1, value))
 }
 
 /// A value that a guessed type would change.
@@ -304,7 +304,15 @@ mod tests {
                     "0.1000000000000000055511151231257827",
                     "5.684341886080802E-14",
                 ],
-                &["12345678901234567.25", "12345678901234567", "0.1000000000000000000001", "007.5", "0x1p3"],
+                &[
+                    "12345678901234567.25",
+                    "12345678901234567",
+                    "0.1000000000000000000001",
+                    "9.9999999999999999",
+                    "0.12345678901234567",
+                    "007.5",
+                    "0x1p3",
+                ],
             ),
             (Guessed::Date, &["2024-02-29", " 2024-02-29 ", "infinity"], &["2024-01-01 23:59:59", "20240101", "today"]),
             (

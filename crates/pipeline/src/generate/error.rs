@@ -52,7 +52,8 @@ impl GenerateError {
     /// An error of the operating system: `action` is what was tried ("write", "create"), `path` the file that the
     /// user asked for (not the temporary name it has meanwhile).
     pub(crate) fn io(action: &str, path: &Path, error: &io::Error) -> Self {
-        let directory = path.parent().unwrap_or(path).display();
+        let within = path.parent().unwrap_or(path);
+        let directory = if within.as_os_str().is_empty() { Path::new(".") } else { within }.display();
         let hint = match error.raw_os_error() {
             Some(libc::ENOSPC) => Some(format!(
                 "The disk that holds {directory} is full. Free some space, choose another --out, a smaller --scale, \

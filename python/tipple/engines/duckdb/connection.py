@@ -14,6 +14,7 @@ import duckdb
 
 from tipple.engines.duckdb import database_file
 from tipple.engines.duckdb.new_file import begins_like_a_database, is_inherited, is_unfinished, remove
+from tipple.engines.duckdb.same_file import require_same_file
 from tipple.errors import ConnectionFailed, TippleError
 from tipple.plan.url import (
     MEMORY,
@@ -112,6 +113,8 @@ def connect(target: Target, *, read_only: bool = False, must_exist: bool = False
         found = first_row(connection, "SELECT path FROM duckdb_databases() WHERE database_name = current_database()")
         if found is None or found[0] is None:
             raise _not_kept(target)
+        if not read_only:
+            require_same_file(path)
     except BaseException:
         # Whoever keeps the error, and with it all that led to it, keeps no database open.
         connection.close()

@@ -17,6 +17,7 @@ from tipple.engines.duckdb import columns, connection, database_file, doctor, le
 from tipple.engines.duckdb.capabilities import CAPABILITIES
 from tipple.engines.duckdb.load import DuckLoad
 from tipple.engines.duckdb.new_file import NewFile
+from tipple.engines.duckdb.same_file import require_same_file
 from tipple.engines.duckdb.settings import Settings
 from tipple.engines.findings import Finding
 from tipple.errors import TippleError, UsageError
@@ -57,8 +58,11 @@ class DuckSession:
 
         Raises:
             duckdb.TransactionException: DuckDB has given the transaction up before; its COMMIT would say nothing of it.
+            ConnectionFailed: the file was removed or replaced meanwhile.
         """
         self.connection.execute("SELECT 1")
+        if self.path is not None:
+            require_same_file(self.path)
         with self._interrupting:
             self._is_committed = True
         self.connection.execute("COMMIT")

@@ -16,7 +16,7 @@ OF_VALUES = ("value", "partition")
 """The kinds of constraints that look at a value as it is read."""
 
 _CLOCK = r"[0-9]{1,2}:[0-9]{1,2}(:[0-9]{1,2}(\.[0-9]{0,%s})?)?"
-_ZONE = r"(\s*(Z|UTC|[+-][0-9]{1,2}(:?[0-9]{2}){0,2}))?"
+_ZONE = r"(\s*(Z|UTC|[+-][0-9]{2}(:[0-5][0-9](:[0-5][0-9])?|[0-5][0-9])?))?"
 _GRAMMARS = {
     "TIMESTAMP_NS": rf"\s*([0-9]{{4}}[-/][0-9]{{1,2}}[-/][0-9]{{1,2}}([T\s]+{_CLOCK % 9}{_ZONE})?|-?infinity|epoch)\s*",
     "TIME WITH TIME ZONE": rf"\s*{_CLOCK % 6}{_ZONE}\s*",

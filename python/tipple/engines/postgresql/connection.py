@@ -353,13 +353,21 @@ def _remedy(error: psycopg.Error) -> str:
         ),
         ("dent authentication failed", "use another way to log in: ident asks a server of this machine who you are"),
         ("is not permitted to log in", "as a superuser: ALTER ROLE this role LOGIN"),
-        ("does not have CONNECT privilege", "as the database's owner: GRANT CONNECT ON DATABASE it TO this role"),
-        ("not currently accepting connections", "as a superuser: ALTER DATABASE it ALLOW_CONNECTIONS true"),
+        ("does not have CONNECT privilege", "as the database's owner: GRANT CONNECT ON DATABASE … TO this role"),
+        ("not currently accepting connections", "as a superuser: ALTER DATABASE … ALLOW_CONNECTIONS true"),
         (
             "does not support SSL",
             "turn ssl on at the server, or ask for less by sslmode=prefer where nobody else reads the network",
         ),
         ("root certificate file", "put the certificate of the server's authority there, or name it by sslrootcert"),
+        (
+            "definition of service",
+            "check the name of the service, and the file that has it (~/.pg_service.conf, PGSERVICEFILE)",
+        ),
+        (
+            "not yet accepting connections",
+            "the server is starting or recovering from a crash: wait until it is there, and run the same command again",
+        ),
         ("does not exist", "check the names of database and role (createdb, createuser)"),
         ("resolve host", "check the host's name"),
         ("Name or service not known", "check the host's name"),

@@ -137,3 +137,16 @@ def published_with(connection: psycopg.Connection[Any], table: TableName, conten
         (table.sql, content),
     ).fetchall()
     return [Published(job_id=job_id, request_key=key, request=request) for job_id, key, request in rows]
+
+
+_SHOWN = {
+    "sources": "sources",
+    "dialect": "ways to read the files (--delimiter, --null and the like)",
+    "tablespaces": "values of --tablespace",
+}
+"""What a load is recognised by, as users call it; the rest are options."""
+
+
+def shown(fact: str) -> str:
+    """What one of the facts that a load is recognised by is called."""
+    return _SHOWN.get(fact, "--" + fact.replace("_", "-"))

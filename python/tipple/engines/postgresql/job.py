@@ -72,14 +72,6 @@ class OwnedJob(msgspec.Struct):
         return bool(self.plan.get("unlogged"))
 
 
-_SHOWN = {"sources": "sources", "dialect": "ways to read the files (--delimiter, --null and the like)"}
-"""What a load is recognised by, as users call it; the rest are options."""
-
-
-def _shown(fact: str) -> str:
-    return _SHOWN.get(fact, "--" + fact.replace("_", "-"))
-
-
 class JobOwner:
     """Finds, begins and keeps the job of one load."""
 
@@ -259,7 +251,7 @@ class JobOwner:
                 hint="change them back and run the command again, or begin anew with --restart"
                 + self._duplicates_warning(other),
             )
-        differing = [_shown(key) for key in ours if key not in BESIDE_KEY and ours[key] != theirs.get(key)]
+        differing = [history.shown(key) for key in ours if key not in BESIDE_KEY and ours[key] != theirs.get(key)]
         raise UsageError(
             f"job {other.job_id}, which is unfinished, was begun with other {' and '.join(differing) or 'options'}",
             hint="repeat its command exactly, or begin anew with --restart",
@@ -311,20 +303,25 @@ class JobOwner:
             stage.require_own(self.connection, staging, f"job {job.job_id}, which this command would go on with,")
         history.require_stored(self.connection, job, self.table)
         epoch = self._shut_out_owner(job.job_id)
-        if staging is not None and not self._relation_exists(staging):
+        reason = self._why_anew(job, staging)
+        if reason is not None:
             self._supersede(job)
-            self.notes.append(f"the staging table of job {job.job_id} is gone: began anew")
-            return None
-        staged = []
-        if staging is not None:
-            names = stage.members(self.connection, staging, kinds="r")
-            staged = [TableName(staging.schema, name) for name in names]
-        if sequences.is_numbered_anew(self.connection, job.plan, self.table, self.task.columns, staged):
-            self._supersede(job)
-            numbers = f"what numbers the rows of {self.table} was restarted or changed"
-            self.notes.append(f"{numbers} since job {job.job_id}: began anew")
+            self.notes.append(f"{reason}: began anew")
             return None
         return OwnedJob(job.job_id, epoch, staging, strategy, job.plan, True)
+
+    def _why_anew(self, job: ledger.LedgerJob, staging: TableName | None) -> str | None:
+        staged = []
+        if staging is not None:
+            if not self._relation_exists(staging):
+                return f"the staging table of job {job.job_id} is gone"
+            staged = [TableName(staging.schema, name) for name in stage.members(self.connection, staging, kinds="r")]
+        elif job.plan["strategy"] == "single" and self.task.indexes == "rebuild":
+            # It would begin with its first record in any case.
+            return f"job {job.job_id} was begun without --indexes rebuild"
+        if sequences.is_numbered_anew(self.connection, job.plan, self.table, self.task.columns, staged):
+            return f"what numbers the rows of {self.table} was restarted or changed since job {job.job_id}"
+        return None
 
     def _shut_out_owner(self, job_id: str) -> int:
         """Makes a job this process's own, whose owner may only seem to be dead; gives its new epoch."""
