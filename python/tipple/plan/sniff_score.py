@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from tipple.plan.sniff_profile import ColumnProfile, HeadField, Layout, Profile
@@ -17,6 +18,12 @@ NEVER_IN_TEXT = frozenset("\t\x01\x1f")
 RARE_DELIMITERS = frozenset(": ~")
 """They stand in times and sentences too: taken only where they make at least three fields, one of them typed. Spaces
 that align fields make none."""
+_HAS_COLONS = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}(:[0-9]{2}){1,2}([.,Z+-].*)?"
+    r"|(?=.*[a-f]|.*::)(?:[0-9a-f]{1,4}:){7}[0-9a-f]{1,4}|(?=.*::)[0-9a-f]{0,4}(:[0-9a-f]{0,4}){2,7}",
+    re.IGNORECASE,
+)
+"""Moments of any number of digits, and addresses of IPv6: one value, however it is typed."""
 _CELL_SCORES = {"text": 0.75, "boolean_letter": 0.75, "leading_zero": 0.9, "not_finite": 0.9}
 _NOT_TYPED = frozenset({"text", "boolean_letter", "leading_zero"})
 _CELL_SCORE_DELIMITERS_INSIDE = 0.45
@@ -56,7 +63,7 @@ def score(layout: Layout, profile: Profile) -> tuple[float, float]:
     pattern *= profile.regularity**4
     weight = DELIMITERS.get(layout.delimiter, 1.0)
     filled = profile.fields - len(padding(layout, profile))
-    if layout.delimiter in RARE_DELIMITERS and (filled < 3 or not typed):
+    if layout.delimiter in RARE_DELIMITERS and (filled < 3 or not typed or _divides_values(layout, profile)):
         weight *= 0.2
     quoting = 1 / (1 + 3 * profile.stray_quotes / profile.records)
     if profile.unterminated:
@@ -64,6 +71,14 @@ def score(layout: Layout, profile: Profile) -> tuple[float, float]:
     elif profile.quoted_fields and not profile.stray_quotes:
         quoting *= 1.1
     return pattern * meaning * weight * quoting, typed_share
+
+
+def _divides_values(layout: Layout, profile: Profile) -> bool:
+    """Whether the first records are such values."""
+    if layout.delimiter != ":" or not profile.heads:
+        return False
+    firsts = (":".join(field.text for field in head) for head in profile.heads.values())
+    return all(_HAS_COLONS.fullmatch(first.strip()) for first in firsts)
 
 
 def padding(layout: Layout, profile: Profile) -> list[int]:
