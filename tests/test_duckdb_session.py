@@ -18,7 +18,7 @@ from tipple import _core
 from tipple.engines.duckdb import connect
 from tipple.engines.duckdb.processor import require_processor
 from tipple.engines.duckdb.session import DuckSession
-from tipple.errors import ConnectionFailed, TippleError
+from tipple.errors import TippleError
 from tipple.plan.url import parse_target
 
 
@@ -97,7 +97,7 @@ def test_a_file_that_was_removed_while_it_is_open(tmp_path: Path, replaced: bool
         other = tmp_path / "other.duckdb"
         duckdb.connect(str(other)).close()
         other.rename(path)
-    with pytest.raises(ConnectionFailed, match="was removed or replaced while this process has it open"):
+    with pytest.raises(TippleError, match="was removed or replaced while this process has it open"):
         tipple.load(source, **given)
     mine.close()
     assert tipple.load(source, **given).rows == 2
@@ -112,7 +112,7 @@ def test_a_file_that_is_removed_before_the_commit(tmp_path: Path) -> None:
     session.begin()
     session.connection.execute("CREATE TABLE t AS SELECT 1 a")
     path.unlink()
-    with pytest.raises(ConnectionFailed, match="was removed or replaced"):
+    with pytest.raises(TippleError, match="was removed or replaced"):
         session.commit()
     session.connection.execute("ROLLBACK")
     session.close()

@@ -193,23 +193,27 @@ pub fn double_keeps(number: &[u8]) -> bool {
     }
     let text = number.trim_ascii();
     let mantissa = text.split(|byte| matches!(byte, b'e' | b'E')).next().unwrap_or_default();
-    let mut digits: Vec<u8> = mantissa.iter().copied().filter(u8::is_ascii_digit).collect();
-    let zeros = digits.iter().take_while(|&&digit| digit == b'0').count();
-    digits.drain(..zeros);
-    while digits.last() == Some(&b'0') {
-        digits.pop();
-    }
-    if digits.len() <= DOUBLE_DIGITS {
+    let digits = || significant(mantissa);
+    let count = digits().count();
+    if count <= DOUBLE_DIGITS {
         return true;
     }
     // What is no double is for others to refuse.
     let Ok(value) = float::parse_float8(text) else { return true };
-    let is_written = |written: String| {
-        let kept = written.bytes().take_while(|&byte| byte != b'e').filter(u8::is_ascii_digit);
-        kept.eq(digits.iter().copied())
-    };
-    // The shortest digits of a power of two need not be the nearest ones of that number.
-    is_written(format!("{value:e}")) || is_written(format!("{:.*e}", digits.len() - 1, value))
+    let is_written = |number: &str| digits().eq(significant(number.split('e').next().unwrap_or_default().as_bytes()));
+    // The shortest digits of a power of two need not be the nearest ones of that number; and halfway between two, one
+    // program takes the even digit and another one the larger.
+    is_written(ryu::Buffer::new().format(value))
+        || is_written(&format!("{:.*e}", count - 1, value))
+        || is_written(&format!("{value:e}"))
+}
+
+/// The digits of a number without the zeros before and behind them.
+fn significant(number: &[u8]) -> impl Iterator<Item = u8> {
+    let is_nonzero = |&byte: &u8| matches!(byte, b'1'..=b'9');
+    let first = number.iter().position(|byte| is_nonzero(byte)).unwrap_or(number.len());
+    let end = number.iter().rposition(|byte| is_nonzero(byte)).map_or(first, |last| last + 1);
+    number[first..end].iter().copied().filter(u8::is_ascii_digit)
 }
 
 /// A value that a guessed type would change.

@@ -45,7 +45,7 @@ def connect(target: Target, *, read_only: bool = False, must_exist: bool = False
 
     Raises:
         ConnectionFailed: the file cannot be opened.
-        TippleError: there is no room for a new one.
+        TippleError: there is no room for a new one, or its file was removed while this process has it open.
     """
     path = database_file(target)
     if path is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from tipple.errors import ConnectionFailed
+from tipple.errors import TippleError
 
 __all__ = ["require_same_file"]
 
@@ -22,14 +22,22 @@ def require_same_file(path: str) -> None:
     Where the system does not tell which files are open, a file that was replaced is not noticed.
 
     Raises:
-        ConnectionFailed: it was removed or replaced.
+        TippleError: it was removed or replaced.
     """
-    with suppress(FileNotFoundError):
-        if _is_open(os.stat(path)):
-            return
-    raise ConnectionFailed(
+    named = None
+    try:
+        named = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError:
+        # Who may not look cannot tell.
+        return
+    if named is not None and _is_open(named):
+        return
+    raise TippleError(
         f"the file {path} was removed or replaced while this process has it open: what is stored would be lost with it",
-        hint="close all connections to it (duckdb.connect), so that the path is opened anew, and load again",
+        hint="close all connections to it (duckdb.connect), so that the path is opened anew, and load again; nothing "
+        "was published",
     )
 
 

@@ -58,7 +58,7 @@ class DuckSession:
 
         Raises:
             duckdb.TransactionException: DuckDB has given the transaction up before; its COMMIT would say nothing of it.
-            ConnectionFailed: the file was removed or replaced meanwhile.
+            TippleError: the file was removed or replaced meanwhile.
         """
         self.connection.execute("SELECT 1")
         if self.path is not None:
