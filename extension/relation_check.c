@@ -47,9 +47,6 @@ rights_refusal(Oid relation)
 		return pstrdup("the current user is not a member of the role " DIRECT_ROLE);
 	if (!OwnsRelation(relation, GetUserId()))
 		return pstrdup("the current user does not own it");
-	/* Owners may take it from themselves, and COPY would refuse them. */
-	if (pg_class_aclcheck(relation, GetUserId(), ACL_INSERT) != ACLCHECK_OK)
-		return pstrdup("the current user may not insert into it");
 	return NULL;
 }
 
@@ -196,6 +193,9 @@ relation_refusal(Relation relation)
 
 	if ((reason = kind_refusal(relation)) != NULL)
 		return reason;
+	/* Owners may take it from themselves, and COPY would refuse them. */
+	if (pg_class_aclcheck(RelationGetRelid(relation), GetUserId(), ACL_INSERT) != ACLCHECK_OK)
+		return pstrdup("the current user may not insert into it");
 	if (relation->rd_rel->relrowsecurity)
 		return pstrdup("it has row security");
 	if ((reason = trigger_refusal(relation)) != NULL ||
