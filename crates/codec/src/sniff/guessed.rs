@@ -210,9 +210,9 @@ pub fn double_keeps(number: &[u8]) -> bool {
 
 /// The digits of a number without the zeros before and behind them.
 fn significant(number: &[u8]) -> impl Iterator<Item = u8> {
-    let is_nonzero = |&byte: &u8| matches!(byte, b'1'..=b'9');
-    let first = number.iter().position(|byte| is_nonzero(byte)).unwrap_or(number.len());
-    let end = number.iter().rposition(|byte| is_nonzero(byte)).map_or(first, |last| last + 1);
+    let counts = |byte: &u8| matches!(byte, b'1'..=b'9');
+    let first = number.iter().position(counts).unwrap_or(number.len());
+    let end = number.iter().rposition(counts).map_or(first, |last| last + 1);
     number[first..end].iter().copied().filter(u8::is_ascii_digit)
 }
 
